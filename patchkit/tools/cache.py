@@ -1,0 +1,132 @@
+"""The store: folders named by a hash of what went into them, made once, whole or not at all.
+
+One rule: same id, same thing. A folder is built beside its final place and renamed, so a killed process leaves rubbish under
+`partial/` (swept by the next `prune`), never a half entry. Locks are files, so several processes can share one store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from patchkit.errors import StoreFailure
+
+
+def digest_of(value: Any) -> str:
+    """Return the sha256 (hex) of a JSON-like value; keys are sorted, so equal values have equal digests."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Return the sha256 (hex) of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn an `OSError` from writing below `path` into a `StoreFailure` that says where and what next."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = f"free space on the disk of {path}, or set PATCHKIT_CACHE to another one"
+        raise StoreFailure(f"{error.filename or path}: {reason}", hint) from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: temporary file beside it, fsync, rename. Raises `StoreFailure`."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A content-addressed store below one folder."""
+
+    root: Path
+
+    def folder(self, kind: str, key: str) -> Path:
+        """Return where the entry `key` of a kind lies (or would lie). Nothing is created."""
+        return self.root / kind / key
+
+    def scratch(self, kind: str) -> Path:
+        """Return the folder of a kind, created; for things that are kept but not content-addressed."""
+        path = self.root / kind
+        with storage_errors(self.root):
+            path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @contextlib.contextmanager
+    def lock(self, name: str, timeout_seconds: float = -1) -> Iterator[None]:
+        """Hold a lock shared with all processes on this store; waits without end when `timeout_seconds` is negative.
+
+        Raises `TimeoutError` when the lock cannot be had in time.
+        """
+        path = self.scratch("locks") / (name.replace("/", "-") + ".lock")
+        try:
+            with storage_errors(self.root):
+                lock = FileLock(path, timeout=timeout_seconds)
+                lock.acquire()
+        except Timeout as error:
+            raise TimeoutError(name) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def make(self, kind: str, key: str, build: Callable[[Path], None]) -> Path:
+        """Return the folder of an entry, made by `build(folder)` when it is not there; built once, renamed when whole.
+
+        A second process waits for the first. When `build` raises, nothing is kept.
+        """
+        target = self.folder(kind, key)
+        if target.exists():
+            return target
+        with self.lock(f"{kind}-{key}"):
+            if target.exists():
+                return target
+            with storage_errors(self.root):
+                partial = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self.scratch("partial")))
+            try:
+                build(partial)
+                with storage_errors(self.root):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    partial.rename(target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        return target
+
+    def read_record(self, kind: str, key: str) -> dict[str, Any] | None:
+        """Return a stored JSON record, or None; a record that does not parse counts as absent."""
+        try:
+            value = json.loads(self.folder(kind, f"{key}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def write_record(self, kind: str, key: str, record: dict[str, Any]) -> None:
+        """Store a JSON record, replacing an earlier one atomically."""
+        write_atomically(self.folder(kind, f"{key}.json"), json.dumps(record, sort_keys=True, indent=1).encode())

@@ -1,0 +1,153 @@
+"""The only place where patchkit starts a process.
+
+Every process gets its own process group, so that a time-out or an interrupt ends its children too: a repro that leaves a
+worker behind would hold the accelerator and poison the next probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from patchkit.errors import ToolMissing
+
+GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL: enough for Python to run its atexit handlers
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a process left behind. `exit_code` is negative for a signal, as in `subprocess`."""
+
+    command: tuple[str, ...]
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    duration_seconds: float
+    timed_out: bool
+
+    @property
+    def text(self) -> str:
+        """Return stdout as text, undecodable bytes replaced."""
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        """Return the last lines of stderr (or of stdout), for an error message."""
+        lines = (self.stderr or self.stdout).decode("utf-8", "replace").strip().splitlines()
+        return "\n".join(lines[-5:])
+
+
+def find_program(name: str) -> str | None:
+    """Return the full path of a program on PATH, or None."""
+    return shutil.which(name)
+
+
+def run_process(
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input_bytes: bytes | None = None,
+    timeout_seconds: float | None = None,
+) -> Completed:
+    """Run a process to its end with stdout and stderr captured apart; a non-zero exit is an answer, not an error.
+
+    `env` replaces the environment (None inherits it). Raises `ToolMissing` when the program does not exist.
+    """
+    started = time.monotonic()
+    with _start(command, cwd, env, subprocess.PIPE, subprocess.PIPE, feed=input_bytes is not None) as process:
+        timed_out = False
+        try:
+            stdout, stderr = process.communicate(input_bytes, timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            kill_group(process)
+            stdout, stderr = process.communicate()
+    return Completed(tuple(command), process.returncode, stdout, stderr, time.monotonic() - started, timed_out)
+
+
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_seconds: float | None = None,
+) -> Completed:
+    """Run a process whose stdout and stderr go, interleaved, into the file `log`; the returned streams are empty.
+
+    When the process ends, whatever it left running in its group is ended too.
+    """
+    started = time.monotonic()
+    with log.open("wb") as sink, _start(command, cwd, env, sink, subprocess.STDOUT) as process:
+        timed_out = False
+        try:
+            process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        kill_group(process)
+    return Completed(tuple(command), process.returncode, b"", b"", time.monotonic() - started, timed_out)
+
+
+@contextlib.contextmanager
+def _start(
+    command: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+    feed: bool = False,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process in a group of its own, and never leave it running."""
+    try:
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ToolMissing(f"{command[0]}: program not found", "install it, or put it on PATH") from error
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill_group(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and everything in its group: SIGTERM, a grace period, SIGKILL."""
+    _signal_group(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline and _group_lives(process):
+        time.sleep(0.02)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _group_lives(process: subprocess.Popen[bytes]) -> bool:
+    process.poll()
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _signal_group(group: int, signal_number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal_number)
