@@ -1,0 +1,54 @@
+"""Results as JSON-like documents: the keys are a contract, `format` is added where a document is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from patchkit.source.commit import Tree
+from patchkit.stack.outcome import PatchRecord, SeriesResult
+from patchkit.verdict.verdict import Verdict
+
+
+def series_document(result: SeriesResult, base: Tree | None = None) -> dict[str, Any]:
+    """Return `base: {commit, tree}, tree, series: […]`; `tree` is null when a patch does not stand.
+
+    `base` names the tree that was patched, which a result that does not stand cannot tell.
+    """
+    if base is None and result.patched is not None:
+        base = result.patched.base
+    return {
+        "base": None if base is None else {"commit": base.commit.id, "at": base.commit.name, "tree": base.id},
+        "tree": None if result.patched is None else result.patched.id,
+        "series": [record_document(record) for record in result.records],
+    }
+
+
+def record_document(record: PatchRecord) -> dict[str, Any]:
+    """Return what became of one patch."""
+    return {
+        "patch": record.patch,
+        "outcome": record.outcome.value,
+        "method": record.method,
+        "detail": record.detail,
+        "files": list(record.files),
+        "sha256": record.sha256,
+    }
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """Return one verdict; `evidence` is the folder of the log, or null when nothing ran."""
+    return {
+        "issue": verdict.issue,
+        "repro": verdict.repro,
+        "at": verdict.at,
+        "commit": verdict.commit,
+        "tree": verdict.tree,
+        "series": verdict.series,
+        "answer": verdict.answer.value,
+        "reason": verdict.reason.value,
+        "detail": verdict.detail,
+        "fidelity": verdict.fidelity,
+        "duration_seconds": round(verdict.duration_seconds, 3),
+        "evidence": verdict.evidence,
+        "reused": verdict.reused,
+    }
