@@ -1,0 +1,65 @@
+"""The one entry for developers: `nox -s lint types layers tests docs` before a commit, `bench` and `real` when they matter."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["lint", "types", "layers", "tests", "docs"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+def _install(session: nox.Session) -> None:
+    session.install("-q", "-e", ".[dev,github]")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check format and style with ruff."""
+    _install(session)
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types with mypy --strict."""
+    _install(session)
+    session.run("mypy")
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """Check that imports go one way between the rooms."""
+    _install(session)
+    session.run("lint-imports", "--no-logo")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test but those on real vLLM with torch; contract tests run where their tool is there."""
+    _install(session)
+    session.run("pytest", "-m", "not real", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Check that the generated references are current, and run what README and docs say."""
+    _install(session)
+    session.run("python", "-m", "patchkit.recipe.schema", "--check", "docs")
+    session.run("python", "-m", "patchkit.cli.reference", "--check", "docs/reference/cli.md")
+    session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure patchkit beside what a user would otherwise run, as ratios in one run."""
+    _install(session)
+    session.run("python", "-m", "benchmarks.spine", *session.posargs)
+
+
+@nox.session
+def real(session: nox.Session) -> None:
+    """Run the repros on real vLLM releases with torch on the CPU (minutes; makes an environment of 1.5 GB once)."""
+    _install(session)
+    session.run("pytest", "-m", "real", *session.posargs)

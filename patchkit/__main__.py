@@ -1,0 +1,5 @@
+"""`python -m patchkit`."""
+
+from patchkit.cli.run import main
+
+main()

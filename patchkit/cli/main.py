@@ -1,0 +1,56 @@
+"""The verbs, as a table. A verb's module is imported when it is called, so `patchkit --help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from patchkit import __version__
+from patchkit.cli.terminal import Settings
+
+VERBS = {
+    "check": "Check recipe, patch and issue files.",
+    "lock": "Resolve every moving part of a recipe into recipe.lock.",
+    "apply": "Apply a recipe's series to the tree of a commit.",
+    "repro": "Run a recipe's repros without and with the series.",
+    "build": "Build the image of a recipe.",
+    "bisect": "Find the first bad commit or release of an issue.",
+    "watch": "Run a recipe's repros on what is new upstream.",
+    "doctor": "Tell what is there and what is missing on this machine.",
+    "cache": "Tell what the store holds, and free it.",
+}
+
+
+class Verbs(click.Group):
+    """A click group whose commands live in modules of the same name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the pipeline."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb's command, importing its module; None for an unknown verb."""
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs with their summaries without importing any of them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "--version", prog_name="patchkit", message="%(prog)s %(version)s")
+@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr, only errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell more on stderr; tracebacks with errors.")
+@click.option("--offline", is_flag=True, help="Use what the store holds; never the network.")
+@click.pass_context
+def program(context: click.Context, quiet: bool, verbose: bool, offline: bool) -> None:
+    """Keep a stack of patches on upstream vLLM: apply it, build images, run repros, bisect regressions.
+
+    Exit codes: 0 yes, 1 no, 125 cannot be told, 128 cannot be done, 129 usage, 130 interrupted.
+    """
+    context.obj = Settings(quiet=quiet, verbose=verbose, offline=offline)

@@ -1,0 +1,116 @@
+"""What people and programs see: data on stdout, progress and warnings on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchkit.tools.cache import Cache
+from patchkit.tools.toolkit import Progress, Silence, Toolkit
+
+REDRAW_SECONDS = 0.1  # a person cannot read faster; a pipe gets no bars at all
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The global options."""
+
+    quiet: bool = False
+    verbose: bool = False
+    offline: bool = False
+
+
+def settings_of(context: click.Context) -> Settings:
+    """Return the global options of this call."""
+    settings = context.find_root().obj
+    return settings if isinstance(settings, Settings) else Settings()
+
+
+def cache_root() -> Path:
+    """Return where the store lies: PATCHKIT_CACHE, else `patchkit` below the user's cache folder."""
+    if chosen := os.environ.get("PATCHKIT_CACHE"):
+        return Path(chosen).expanduser().resolve()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").resolve() / "patchkit"
+
+
+def make_toolkit(context: click.Context) -> Toolkit:
+    """Return the outside world as this call's options and environment describe it."""
+    settings = settings_of(context)
+    progress: Progress = Silence() if settings.quiet else TerminalProgress()
+    offline = settings.offline or bool(os.environ.get("PATCHKIT_OFFLINE"))
+    return Toolkit(Cache(cache_root()), progress, dict(os.environ), offline)
+
+
+def emit_json(document: dict[str, Any]) -> None:
+    """Print one JSON document on stdout; `format` is added."""
+    click.echo(json.dumps({"format": 1, **document}, indent=2, ensure_ascii=False))
+
+
+def emit_line(document: dict[str, Any]) -> None:
+    """Print one event of a JSON Lines stream on stdout, at once."""
+    click.echo(json.dumps({"format": 1, **document}, ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print for people on stdout (never together with `--json`)."""
+    click.echo(text)
+
+
+def note(text: str) -> None:
+    """Print for people on stderr."""
+    if not settings_of(click.get_current_context()).quiet:
+        click.echo(text, err=True)
+
+
+@dataclass
+class TerminalProgress:
+    """Progress on stderr: one line a step; on a terminal also a line that is redrawn while a step advances."""
+
+    _drawn_at: float = field(default=0.0, init=False)
+    _bar_is_up: bool = field(default=False, init=False)
+
+    def step(self, message: str) -> None:
+        """Print the step."""
+        self._clear()
+        click.echo(f"· {message}", err=True)
+
+    def advance(self, message: str, done: int, total: int | None) -> None:
+        """Redraw the line that tells how far the step is, at most every tenth of a second."""
+        now = time.monotonic()
+        if not sys.stderr.isatty() or now - self._drawn_at < REDRAW_SECONDS:
+            return
+        self._drawn_at = now
+        self._bar_is_up = True
+        share = f"{100 * done // total:3d} % of {_amount(total)}" if total else _amount(done)
+        click.echo(f"\r\x1b[K  {message}: {share}", err=True, nl=False)
+
+    def warn(self, message: str, hint: str = "") -> None:
+        """Print a warning and its hint."""
+        self._clear()
+        click.echo(f"{click.style('warning:', fg='yellow')} {message}", err=True)
+        if hint:
+            click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
+
+    def _clear(self) -> None:
+        if self._bar_is_up:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._bar_is_up = False
+
+
+def _amount(number: int) -> str:
+    """Write a count of bytes or objects short: 36.6 M."""
+    value = float(number)
+    for unit in ("", "k", "M"):
+        if value < 1000:
+            return f"{value:.1f} {unit}".rstrip() if unit else str(number)
+        value /= 1000
+    return f"{value:.1f} G"

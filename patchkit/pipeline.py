@@ -1,0 +1,236 @@
+"""The one page where the stages meet: recipe → commit → tree → patched tree → environment → verdict.
+
+`build`, `repro`, `bisect` and `watch` are four callers of these functions; they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from patchkit.environment.open import EnvironmentRequest, environment_id, open_environment
+from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, StageFailure
+from patchkit.recipe.library import LoadedIssue, LoadedRecipe
+from patchkit.recipe.load import load_recipe
+from patchkit.recipe.lock import Lock, is_stale, read_lock
+from patchkit.recipe.model import Repro
+from patchkit.source.commit import Commit
+from patchkit.source.open import open_source
+from patchkit.source.source import FactSettings, Source
+from patchkit.stack.apply import apply_series
+from patchkit.stack.outcome import PatchedTree, SeriesResult
+from patchkit.stack.series import leave_out, load_series
+from patchkit.tools.cache import digest_of
+from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.grade import grade
+from patchkit.verdict.probe import ReproRun, run_repro
+from patchkit.verdict.verdict import Answer, Reason, Series, Verdict
+
+Preference = Literal["auto", "git", "package"]
+KEPT = {Answer.GOOD, Answer.BAD}  # a skip may be the machine's fault: it is told, not kept
+
+
+@dataclass(frozen=True)
+class OpenedRecipe:
+    """A recipe with its upstreams at hand. `lock` is None when there is none or it does not match the recipe."""
+
+    toolkit: Toolkit
+    loaded: LoadedRecipe
+    sources: Mapping[str, Source]
+    lock: Lock | None
+
+    @property
+    def settings(self) -> FactSettings:
+        """Return what conditions may ask besides the commit."""
+        target = self.loaded.recipe.target
+        return FactSettings(arch=target.arch, python=target.python, torch=target.torch, pins=self.loaded.recipe.pins)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One repro at one commit, on a tree with or without the series. `fresh` asks for a run even if the answer is known."""
+
+    commit: Commit
+    issue: LoadedIssue
+    repro: Repro
+    series: Series
+    fresh: bool = False
+
+
+def open_recipe(toolkit: Toolkit, path: Path, preference: Preference = "auto", locked: bool = False) -> OpenedRecipe:
+    """Load a recipe and open its upstreams; a stale lock is told and not used.
+
+    Raises `InvalidFile`, `RemoteUnavailable`; with `locked` also `RequestError` when no lock matches.
+    """
+    loaded = load_recipe(path)
+    sources = {
+        name: open_source(toolkit, name, upstream, preference) for name, upstream in loaded.recipe.upstream.items()
+    }
+    return OpenedRecipe(toolkit, loaded, sources, _matching_lock(toolkit, loaded, locked))
+
+
+def _matching_lock(toolkit: Toolkit, loaded: LoadedRecipe, locked: bool) -> Lock | None:
+    path = loaded.path.with_name("recipe.lock")
+    hint = f"run: patchkit lock {loaded.path}"
+    lock = read_lock(path)
+    if lock is None:
+        if locked:
+            raise RequestError(f"{path}: there is no lock", hint)
+        return None
+    if not (reason := is_stale(lock, loaded)):
+        return lock
+    if locked:
+        raise RequestError(f"{path}: stale: {reason}", hint)
+    toolkit.progress.warn(f"{path}: stale and not used: {reason}", hint)
+    return None
+
+
+def source_of(opened: OpenedRecipe, upstream: str) -> Source:
+    """Return the source of an upstream. Raises `RequestError` when the recipe has none of that name."""
+    if upstream not in opened.sources:
+        names = ", ".join(opened.sources)
+        raise RequestError(f"{opened.loaded.path}: no upstream named {upstream}", f"the recipe has: {names}")
+    return opened.sources[upstream]
+
+
+def resolve_commit(opened: OpenedRecipe, ref: str | None = None, upstream: str | None = None) -> Commit:
+    """Return a commit: of `ref` where given, else the lock's, else the recipe's own.
+
+    Raises `RequestError` for an unknown ref, and when upstream now has something else than the lock says.
+    """
+    name = upstream or opened.loaded.recipe.main_upstream
+    source = source_of(opened, name)
+    if ref is not None:
+        return source.resolve(ref)
+    pinned = opened.lock.upstream.get(name) if opened.lock else None
+    if pinned is None or pinned.kind != source.kind:
+        return source.resolve(opened.loaded.recipe.upstream[name].ref)
+    commit = source.resolve(pinned.commit if source.kind == "git" else pinned.ref)
+    if commit.id != pinned.commit:
+        raise RequestError(
+            f"{name} {pinned.ref} is {commit.id[:12]}, the lock says {pinned.commit[:12]}",
+            f"upstream replaced it; to take the new one: patchkit lock {opened.loaded.path}",
+        )
+    return commit if source.kind == "package" else replace(commit, ref=pinned.ref)
+
+
+def patch_tree(opened: OpenedRecipe, commit: Commit, series: Series = "with", issue: str = "") -> SeriesResult:
+    """Apply the series to a commit's tree; `others` leaves out the patches that name `issue` as theirs."""
+    source = source_of(opened, commit.upstream)
+    base = source.tree(commit)
+    if series == "without":
+        return SeriesResult((), PatchedTree(base.id, base, ()))
+    patches = load_series(opened.loaded, commit.upstream)
+    if series == "others":
+        patches = leave_out(patches, issue)
+    return apply_series(source, base, patches, source.facts(commit, opened.settings))
+
+
+def judge(opened: OpenedRecipe, question: Question) -> Verdict:
+    """Return the verdict on one repro at one commit.
+
+    What fails at this commit only (conflict, environment, machine) is a skip verdict; `RequestError` passes through.
+    Verdicts good and bad are kept in the store by what went into them, so equal trees share one.
+    """
+    result = patch_tree(opened, question.commit, question.series, question.issue.slug)
+    if result.patched is None:
+        failed = [f"{record.patch}: {record.outcome}: {record.detail}" for record in result.records]
+        culprits = [text for text, record in zip(failed, result.records, strict=True) if not record.outcome.stands]
+        return _skip(question, "", Reason.CONFLICT, "; ".join(culprits))
+    try:
+        return _judge_tree(opened, question, result.patched)
+    except InfrastructureFailure as error:
+        return _skip(question, result.patched.id, Reason.INFRASTRUCTURE, error.message)
+    except StageFailure as error:
+        reason = Reason.BUILD_FAILED if isinstance(error, BuildFailed) else Reason.CONFLICT
+        return _skip(question, result.patched.id, reason, error.message)
+
+
+def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentRequest:
+    """Return where a repro runs: the recipe's interpreter or requirements where it names some, else the repro's own."""
+    spec = opened.loaded.recipe.environment
+    requirements: Path | None = None
+    if repro.environment is not None and spec.python is None:
+        own = opened.loaded.path.parent / spec.requirements if spec.requirements else None
+        requirements = own or opened.loaded.requirements(repro.environment)
+    return EnvironmentRequest(requirements, spec.python, spec.env, spec.model_caches)
+
+
+def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) -> Verdict:
+    toolkit, issue, repro = opened.toolkit, question.issue, question.repro
+    request = environment_request(opened, repro)
+    key = _test_key(opened, question, patched, environment_id(toolkit, request))
+    if not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
+        return _from_record(question, kept)
+    run = ReproRun(issue, repro, question.commit, opened.settings)
+    with open_environment(toolkit, request, patched.id, patched.base.repository) as environment:
+        evidence = run_repro(toolkit, environment, run)
+    mark = grade(evidence, issue.issue, repro)
+    verdict = Verdict(
+        issue=issue.slug,
+        repro=repro.name,
+        at=question.commit.name,
+        commit=question.commit.id,
+        tree=patched.id,
+        series=question.series,
+        answer=mark.answer,
+        reason=mark.reason,
+        detail=mark.detail,
+        fidelity=repro.fidelity,
+        duration_seconds=evidence.duration_seconds,
+        evidence=str(evidence.folder),
+    )
+    if verdict.answer in KEPT:
+        toolkit.cache.write_record("verdicts", key, _to_record(verdict))
+    return verdict
+
+
+def _test_key(opened: OpenedRecipe, question: Question, patched: PatchedTree, environment: str) -> str:
+    """Name everything that a verdict depends on: tree, environment, repro and what the repro is told."""
+    settings = opened.settings
+    return digest_of(
+        {
+            "tree": patched.id,
+            "environment": environment,
+            "issue": question.issue.sha256,
+            "repro": question.repro.name,
+            "version": question.commit.version,
+            "told": [settings.arch, settings.python, settings.torch, dict(settings.pins)],
+        }
+    )
+
+
+def _to_record(verdict: Verdict) -> dict[str, Any]:
+    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence")
+    return {name: getattr(verdict, name) for name in names}
+
+
+def _from_record(question: Question, record: dict[str, Any]) -> Verdict:
+    blank = _skip(question, record["tree"], Reason.UNDECIDED, record["detail"])
+    return replace(
+        blank,
+        answer=Answer(record["answer"]),
+        reason=Reason(record["reason"]),
+        duration_seconds=record["duration_seconds"],
+        evidence=record["evidence"],
+        reused=True,
+    )
+
+
+def _skip(question: Question, tree: str, reason: Reason, detail: str) -> Verdict:
+    return Verdict(
+        issue=question.issue.slug,
+        repro=question.repro.name,
+        at=question.commit.name,
+        commit=question.commit.id,
+        tree=tree,
+        series=question.series,
+        answer=Answer.SKIP,
+        reason=reason,
+        detail=detail,
+        fidelity=question.repro.fidelity,
+        duration_seconds=0.0,
+        evidence=None,
+    )

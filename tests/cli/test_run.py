@@ -1,0 +1,58 @@
+"""Exit codes are git's: with click's own 2 for a typo, `git bisect run patchkit …` would name an innocent commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchkit.cli import main as table
+from patchkit.cli.run import run
+
+
+def test_an_unknown_verb_is_a_usage_error() -> None:
+    assert run(["bisekt"]) == 129
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    assert run(["check", "--jsno"]) == 129
+
+
+def test_no_arguments_show_the_help_and_are_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 129
+    assert "bisect" in "".join(capsys.readouterr())
+
+
+def test_a_recipe_that_does_not_exist_cannot_be_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", str(tmp_path / "none.yaml")]) == 128
+    assert "none.yaml" in capsys.readouterr().err
+
+
+def test_a_bug_leaves_a_log_with_the_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("mended soon")
+
+    monkeypatch.setenv("PATCHKIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(table.Verbs, "invoke", broken)
+    assert run(["check", "x"]) == 128
+    (log,) = (tmp_path / "logs").iterdir()
+    assert "ZeroDivisionError: mended soon" in log.read_text()
+
+
+def test_a_closed_pipe_is_no_bug(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv = ['patchkit', '--help']; from patchkit.cli.run import main; main()",
+    ]
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        command, check=False, stdout=writer, stderr=subprocess.PIPE, env={**os.environ, "PATCHKIT_CACHE": str(tmp_path)}
+    )
+    os.close(writer)
+    assert b"Traceback" not in result.stderr
+    assert not (tmp_path / "logs").exists()
