@@ -1,0 +1,1 @@
+"""Recipe → tree: git upstreams and package releases as commits with facts."""
