@@ -1,4 +1,4 @@
-"""The one entry for developers: `nox -s lint types layers tests docs` before a commit, `bench` and `real` when they matter."""
+"""The one entry for developers: plain `nox` before a commit, `nox -s bench` and `nox -s real` when they matter."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class OpenedRecipe:
 
 @dataclass(frozen=True)
 class Question:
-    """One repro at one commit, on a tree with or without the series. `fresh` asks for a run even if the answer is known."""
+    """One repro at one commit, on a tree with or without the series. `fresh`: run even if the answer is known."""
 
     commit: Commit
     issue: LoadedIssue

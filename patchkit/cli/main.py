@@ -27,10 +27,12 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of the pipeline."""
+        del ctx
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb's command, importing its module; None for an unknown verb."""
+        del ctx
         if cmd_name not in VERBS:
             return None
         command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
@@ -38,6 +40,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs with their summaries without importing any of them."""
+        del ctx
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 

@@ -18,7 +18,7 @@ Exit codes are git's, so that `git bisect run patchkit repro …` is safe:
 | --- | --- | --- | --- |
 | 0 | yes | good | done, valid, found |
 | 1 | no | bad, and it was really tested | conflict, invalid, not as expected, not found |
-| 125 | cannot be told | conflict, build failed, other failure than the issue's, machine, timeout | the same, where a verb runs repros |
+| 125 | cannot be told | conflict, build failed, other failure, machine, timeout | the same, where a verb runs repros |
 | 128 | cannot be done | recipe wrong, tool missing, bug in patchkit (with a log file) | same |
 | 129 | usage | | |
 | 130 | interrupted; finished work is kept | | |

@@ -1,7 +1,7 @@
 """The one way in and out: errors become messages and git's exit codes here, and nowhere else.
 
-`git bisect run` reads 1–124 as bad, 125 as skip and 128 up as stop, while click exits 2 on a usage error: a typo in a probe
-would name an innocent commit. So usage is 129, what cannot be done 128.
+`git bisect run` reads 1–124 as bad, 125 as skip and 128 up as stop, while click exits 2 on a usage error: a typo in a
+probe would name an innocent commit. So usage is 129, what cannot be done 128.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Patched tree to something that runs it, with no cache of another tree in sight."""

@@ -1,0 +1,1 @@
+"""Patched tree to image: overlay, provenance, and the engines that write it."""

@@ -1,0 +1,1 @@
+"""The files that a user writes: formats, loading, conditions, lock."""

@@ -1,0 +1,1 @@
+"""Tree and series to patched tree: exact or not at all, one record a patch."""

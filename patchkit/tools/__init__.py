@@ -1,0 +1,1 @@
+"""The outside world, and nothing else: processes, git, index, engine, registry, store."""

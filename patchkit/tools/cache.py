@@ -1,7 +1,8 @@
 """The store: folders named by a hash of what went into them, made once, whole or not at all.
 
-One rule: same id, same thing. A folder is built beside its final place and renamed, so a killed process leaves rubbish under
-`partial/` (swept by the next `prune`), never a half entry. Locks are files, so several processes can share one store.
+One rule: same id, same thing. A folder is built beside its final place and renamed, so a killed process leaves
+rubbish under `partial/` (swept by `patchkit cache --prune`), never a half entry. Locks are files, so processes can
+share a store.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +40,19 @@ def storage_errors(path: Path) -> Iterator[None]:
     """Turn an `OSError` from writing below `path` into a `StoreFailure` that says where and what next."""
     try:
         yield
+    except TimeoutError:  # an OSError too, but a lock that is held is no fault of the disk
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         hint = f"free space on the disk of {path}, or set PATCHKIT_CACHE to another one"
         raise StoreFailure(f"{error.filename or path}: {reason}", hint) from error
+
+
+def _acquire(lock: FileLock, name: str) -> None:
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise TimeoutError(name) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -54,11 +65,11 @@ def write_atomically(path: Path, data: bytes) -> None:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(name)
+                Path(name).unlink()
             raise
 
 
@@ -86,12 +97,9 @@ class Cache:
         Raises `TimeoutError` when the lock cannot be had in time.
         """
         path = self.scratch("locks") / (name.replace("/", "-") + ".lock")
-        try:
-            with storage_errors(self.root):
-                lock = FileLock(path, timeout=timeout_seconds)
-                lock.acquire()
-        except Timeout as error:
-            raise TimeoutError(name) from error
+        lock = FileLock(path, timeout=timeout_seconds)
+        with storage_errors(self.root):
+            _acquire(lock, name)
         try:
             yield
         finally:
@@ -130,3 +138,61 @@ class Cache:
     def write_record(self, kind: str, key: str, record: dict[str, Any]) -> None:
         """Store a JSON record, replacing an earlier one atomically."""
         write_atomically(self.folder(kind, f"{key}.json"), json.dumps(record, sort_keys=True, indent=1).encode())
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kind of entry takes: `size_bytes` on disk, `entries` of it."""
+
+    kind: str
+    entries: int
+    size_bytes: int
+
+
+def measure_store(cache: Cache) -> tuple[Usage, ...]:
+    """Return what each kind takes, largest first. An entry that vanishes meanwhile counts as nothing."""
+    kinds = sorted(path for path in cache.root.glob("*") if path.is_dir() and path.name != "locks")
+    usages = [Usage(kind.name, sum(1 for _ in kind.iterdir()), _size_of(kind)) for kind in kinds]
+    return tuple(sorted(usages, key=lambda usage: -usage.size_bytes))
+
+
+def prune_store(cache: Cache, kinds: Sequence[str], unused_days: float, now: float) -> tuple[Usage, ...]:
+    """Remove entries of `kinds` not touched for `unused_days` (`now`: seconds since 1970), and left-over partial ones.
+
+    Returns what was freed, by kind. Whoever holds an entry's lock keeps it.
+    """
+    freed = []
+    for kind in (*kinds, "partial"):
+        folder = cache.root / kind
+        days = 1.0 if kind == "partial" else unused_days  # a build of a day ago is not running any more
+        old = [path for path in folder.glob("*") if now - path.lstat().st_mtime > days * 86_400]
+        size = sum(_remove(cache, kind, path) for path in old)
+        freed.append(Usage(kind, len(old), size))
+    return tuple(freed)
+
+
+def _remove(cache: Cache, kind: str, path: Path) -> int:
+    try:
+        with cache.lock(f"{kind}-{path.name}", timeout_seconds=0):
+            size = _size_of(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            return size
+    except TimeoutError:
+        return 0
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes that a file or folder takes; symbolic links are not followed."""
+    total = 0
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        with contextlib.suppress(FileNotFoundError):
+            info = current.lstat()
+            total += info.st_blocks * 512
+            if stat.S_ISDIR(info.st_mode):
+                waiting.extend(Path(entry.path) for entry in os.scandir(current))
+    return total

@@ -1,7 +1,7 @@
 """The only place where patchkit starts a process.
 
-Every process gets its own process group, so that a time-out or an interrupt ends its children too: a repro that leaves a
-worker behind would hold the accelerator and poison the next probe.
+Every process gets its own process group, so that a time-out or an interrupt ends its children too: a repro that leaves
+a worker behind would hold the accelerator and poison the next probe.
 """
 
 from __future__ import annotations
@@ -45,6 +45,15 @@ class Completed:
         return "\n".join(lines[-5:])
 
 
+@dataclass(frozen=True)
+class _Streams:
+    """Where a process reads and writes, as `subprocess` takes it."""
+
+    stdin: int
+    stdout: int | IO[bytes]
+    stderr: int
+
+
 def find_program(name: str) -> str | None:
     """Return the full path of a program on PATH, or None."""
     return shutil.which(name)
@@ -63,7 +72,8 @@ def run_process(
     `env` replaces the environment (None inherits it). Raises `ToolMissing` when the program does not exist.
     """
     started = time.monotonic()
-    with _start(command, cwd, env, subprocess.PIPE, subprocess.PIPE, feed=input_bytes is not None) as process:
+    stdin = subprocess.DEVNULL if input_bytes is None else subprocess.PIPE
+    with _start(command, cwd, env, _Streams(stdin, subprocess.PIPE, subprocess.PIPE)) as process:
         timed_out = False
         try:
             stdout, stderr = process.communicate(input_bytes, timeout=timeout_seconds)
@@ -87,7 +97,10 @@ def run_logged(
     When the process ends, whatever it left running in its group is ended too.
     """
     started = time.monotonic()
-    with log.open("wb") as sink, _start(command, cwd, env, sink, subprocess.STDOUT) as process:
+    with (
+        log.open("wb") as sink,
+        _start(command, cwd, env, _Streams(subprocess.DEVNULL, sink, subprocess.STDOUT)) as process,
+    ):
         timed_out = False
         try:
             process.wait(timeout_seconds)
@@ -99,12 +112,7 @@ def run_logged(
 
 @contextlib.contextmanager
 def _start(
-    command: Sequence[str],
-    cwd: Path | None,
-    env: Mapping[str, str] | None,
-    stdout: int | IO[bytes],
-    stderr: int | IO[bytes],
-    feed: bool = False,
+    command: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, streams: _Streams
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process in a group of its own, and never leave it running."""
     try:
@@ -112,9 +120,9 @@ def _start(
             list(command),
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
             start_new_session=True,
         )
     except FileNotFoundError as error:

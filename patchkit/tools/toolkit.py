@@ -19,7 +19,7 @@ class Progress(Protocol):
         """Tell that a stage begins ("fetch vllm 0.26.0")."""
 
     def advance(self, message: str, done: int, total: int | None) -> None:
-        """Tell how far a long stage is; units are those of the message (bytes, objects). Called often: must be cheap."""
+        """Tell how far a long stage is, in bytes or objects. Called often: must be cheap."""
 
     def warn(self, message: str, hint: str = "") -> None:
         """Tell what the user should know although the work goes on."""

@@ -1,0 +1,1 @@
+"""Environment and issue to verdict: probe, evidence, grade."""

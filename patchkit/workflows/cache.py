@@ -1,0 +1,29 @@
+"""Tell what the store holds, and free it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from patchkit.errors import RequestError
+from patchkit.tools.cache import Usage, measure_store, prune_store
+from patchkit.tools.toolkit import Toolkit
+
+STATE = frozenset({"bisects", "watch"})  # not made from anything else: removed only when named
+
+
+def report_usage(toolkit: Toolkit) -> tuple[Usage, ...]:
+    """Return what each kind of entry takes, largest first."""
+    return measure_store(toolkit.cache)
+
+
+def free_store(toolkit: Toolkit, kinds: Sequence[str], unused_days: float) -> tuple[Usage, ...]:
+    """Remove entries not touched for `unused_days`: of `kinds`, or of every kind that can be made again.
+
+    Raises `RequestError` for a kind that the store does not have.
+    """
+    present = [usage.kind for usage in measure_store(toolkit.cache)]
+    if unknown := [kind for kind in kinds if kind not in present]:
+        raise RequestError(f"the store has no {', '.join(unknown)}", f"it has: {', '.join(present) or 'nothing'}")
+    chosen = list(kinds) or [kind for kind in present if kind not in STATE and kind != "partial"]
+    return prune_store(toolkit.cache, chosen, unused_days, time.time())

@@ -1,0 +1,81 @@
+"""The store must never hold half an entry, and two processes must not build the same one twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from patchkit.errors import StoreFailure
+from patchkit.tools.cache import Cache, digest_of, measure_store, prune_store, write_atomically
+
+
+def test_an_entry_is_built_once_by_many_threads(tmp_path: Path) -> None:
+    cache, built = Cache(tmp_path), []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        time.sleep(0.05)
+        (folder / "whole").touch()
+
+    threads = [threading.Thread(target=lambda: cache.make("kind", "key", build)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+    assert (cache.folder("kind", "key") / "whole").exists()
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def build(folder: Path) -> None:
+        (folder / "half").touch()
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        Cache(tmp_path).make("kind", "key", build)
+    assert not (tmp_path / "kind").exists()
+    assert list((tmp_path / "partial").iterdir()) == []
+
+
+def test_equal_values_have_equal_digests_whatever_their_order() -> None:
+    assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": "1"})
+
+
+def test_a_file_that_cannot_be_written_is_told_and_the_old_one_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreFailure, match="folder"):
+        write_atomically(tmp_path / "folder", b"data")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_a_lock_that_another_holds_times_out(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    with cache.lock("name"), pytest.raises(TimeoutError), cache.lock("name", timeout_seconds=0.05):
+        pass
+
+
+def test_a_record_that_does_not_parse_counts_as_absent(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.write_record("verdicts", "key", {"answer": "good"})
+    assert cache.read_record("verdicts", "key") == {"answer": "good"}
+    (tmp_path / "verdicts" / "key.json").write_text("{")
+    assert cache.read_record("verdicts", "key") is None
+
+
+def test_prune_removes_what_is_old_and_keeps_what_is_held(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for key in ("old", "held", "new"):
+        cache.make("kind", key, lambda folder: (folder / "file").write_text("x" * 5000) and None)
+    for key in ("old", "held"):
+        os.utime(cache.folder("kind", key), (0, 0))
+    with cache.lock("kind-held"):
+        freed = prune_store(cache, ["kind"], 30, time.time())
+    assert freed[0].size_bytes >= 5000
+    assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["held", "new"]
+    assert measure_store(cache)[0].kind == "kind"

@@ -1,0 +1,61 @@
+"""A probe that leaves a worker behind would hold the accelerator and poison the next probe."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from patchkit.errors import ToolMissing
+from patchkit.tools.process import run_logged, run_process
+
+GRANDCHILD = (
+    "import subprocess, sys, time; "
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+    "print(child.pid, flush=True); "
+)
+
+
+def lives(pid: int) -> bool:
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_time_out_ends_the_whole_group(tmp_path: Path) -> None:
+    result = run_logged([sys.executable, "-c", GRANDCHILD + "time.sleep(60)"], tmp_path / "log", timeout_seconds=1)
+    assert result.timed_out
+    assert not lives(int((tmp_path / "log").read_text()))
+
+
+def test_a_process_that_ends_leaves_no_child_running(tmp_path: Path) -> None:
+    result = run_logged([sys.executable, "-c", GRANDCHILD], tmp_path / "log", timeout_seconds=30)
+    assert (result.exit_code, result.timed_out) == (0, False)
+    assert not lives(int((tmp_path / "log").read_text()))
+
+
+def test_output_and_exit_code_come_back() -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    result = run_process([sys.executable, "-c", code])
+    assert (result.exit_code, result.text, result.complaint) == (3, "out\n", "err")
+
+
+def test_input_is_fed_and_the_environment_replaced() -> None:
+    code = "import os, sys; print(sys.stdin.read(), os.environ.get('HOME'))"
+    result = run_process([sys.executable, "-c", code], input_bytes=b"fed", env={"PATH": os.environ["PATH"]})
+    assert result.text == "fed None\n"
+
+
+def test_a_missing_program_is_told_by_name() -> None:
+    with pytest.raises(ToolMissing, match="no-such-program"):
+        run_process(["no-such-program"])
