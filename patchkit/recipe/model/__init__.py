@@ -1,0 +1,86 @@
+"""The three files a user writes, as types: the model is the format, its JSON schema the reference.
+
+Values arrive as JSON (the loader resolves YAML itself), so strict mode means what it says: no number becomes a string.
+"""
+
+from patchkit.recipe.model.fields import (
+    ChangeCherryPick,
+    ChangePull,
+    ChangeRevert,
+    CommitId,
+    RelativePath,
+    Revision,
+    Slug,
+    Strict,
+)
+from patchkit.recipe.model.issue import (
+    Expects,
+    Fidelity,
+    Issue,
+    Repro,
+)
+from patchkit.recipe.model.patch import (
+    Change,
+    ChangeFile,
+    ChangePatch,
+    ChangeRewrite,
+    Patch,
+    RewriteAppend,
+    RewriteCreate,
+    RewriteImport,
+    RewriteInsert,
+    RewriteReplace,
+    RewriteStep,
+    Steps,
+)
+from patchkit.recipe.model.recipe import (
+    EnvironmentSpec,
+    ImageSpec,
+    Recipe,
+    SeriesCherryPick,
+    SeriesEntry,
+    SeriesFile,
+    SeriesPatch,
+    SeriesPull,
+    SeriesRevert,
+    Target,
+    Upstream,
+)
+
+__all__ = [
+    "Change",
+    "ChangeCherryPick",
+    "ChangeFile",
+    "ChangePatch",
+    "ChangePull",
+    "ChangeRevert",
+    "ChangeRewrite",
+    "CommitId",
+    "EnvironmentSpec",
+    "Expects",
+    "Fidelity",
+    "ImageSpec",
+    "Issue",
+    "Patch",
+    "Recipe",
+    "RelativePath",
+    "Repro",
+    "Revision",
+    "RewriteAppend",
+    "RewriteCreate",
+    "RewriteImport",
+    "RewriteInsert",
+    "RewriteReplace",
+    "RewriteStep",
+    "SeriesCherryPick",
+    "SeriesEntry",
+    "SeriesFile",
+    "SeriesPatch",
+    "SeriesPull",
+    "SeriesRevert",
+    "Slug",
+    "Steps",
+    "Strict",
+    "Target",
+    "Upstream",
+]

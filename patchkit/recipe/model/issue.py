@@ -1,0 +1,44 @@
+"""issue.yaml as types."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from patchkit.recipe.model.fields import Regex, RelativePath, Slug, Strict, When
+
+Fidelity = Literal["real", "stubbed", "static", "needs-gpu"]
+
+
+class Expects(Strict):
+    """What the repro must answer without and with the series."""
+
+    without: Literal["good", "bad"] = Field("bad", description="Answer without the series")
+    with_: Literal["good", "bad"] = Field("good", alias="with", description="Answer with the series")
+
+
+class Repro(Strict):
+    """One script that tells good from bad."""
+
+    name: Slug = Field(description="Name of the repro, for `issue/repro`")
+    fidelity: Fidelity = Field(description="What a pass proves; printed in every report")
+    script: RelativePath = Field(description="The script or pytest file, relative to issue.yaml")
+    environment: Slug | None = Field(None, description="A file of recipes/environments, no .txt; none: plain Python")
+    signature: Regex | None = Field(None, description="Overrides the issue's signature")
+    timeout_seconds: int = Field(300, gt=0, description="The whole process group is ended after this time")
+    repeat: int = Field(1, ge=1, le=100, description="Runs per verdict; runs that disagree are a skip")
+
+
+class Issue(Strict):
+    """issue.yaml: one upstream issue, its signatures and its repros (the first is the default, cheapest first)."""
+
+    format: Literal[1] = Field(description="Version of this file format")
+    title: str = Field(description="The symptom, in one line")
+    links: tuple[str, ...] = Field((), description="URLs of reports and fixes")
+    upstream: Slug = Field("vllm", description="The upstream that has the fault")
+    affects: tuple[When, ...] = Field((), description="Conditions: where the fault is known to be")
+    signature: Regex = Field(description="Regular expression; a failure whose output lacks it is a skip, not a bad")
+    log_signatures: tuple[Regex, ...] = Field((), description="Regular expressions that tell the issue in real logs")
+    expects: Expects = Field(Expects(), description="What the repros must answer")
+    repros: tuple[Repro, ...] = Field(min_length=1, description="The repros, cheapest first")
