@@ -9,7 +9,7 @@ from patchkit.tools.objects import Repository
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of an upstream. `time` is the committer's, in seconds since 1970 UTC; `version` as setuptools-scm would say."""
+    """A commit of an upstream. `time` is the committer's (seconds since 1970 UTC); `version` as setuptools-scm says."""
 
     upstream: str
     id: str

@@ -62,6 +62,9 @@ class MergeOutcome:
     conflicts: tuple[str, ...]
 
 
+Changes = Mapping[tuple[str, ...], Entry | None]  # by the parts of the path
+
+
 class Repository:
     """One bare repository of the store. Cheap to make, opened at first use once per thread, pickled as its path."""
 
@@ -87,15 +90,14 @@ class Repository:
         """Return what a commit says. Raises `KeyError` when there is no such commit."""
         found = self._git[commit].peel(pygit2.Commit)
         paragraph = found.raw_message.decode("utf-8", "replace").strip().split("\n\n", 1)[0]
-        author = found.author
         return CommitRecord(
             id=str(found.id),
             tree=str(found.tree_id),
             parents=tuple(str(parent) for parent in found.parent_ids),
-            author_time=author.time,
+            author_time=found.author.time,
             commit_time=found.commit_time,
             subject=" ".join(paragraph.split("\n")),
-            author=(author.raw_name.decode("utf-8", "replace"), author.raw_email.decode("utf-8", "replace")),
+            author=(found.author.name, found.author.email),
         )
 
     def entry(self, tree: str, path: str) -> Entry | None:
@@ -110,10 +112,9 @@ class Repository:
 
     def read_blob(self, blob: str) -> bytes:
         """Return the bytes of a blob. Raises `KeyError` when it is not there."""
-        found = self._git[blob]
-        if not isinstance(found, pygit2.Blob):
-            raise KeyError(blob)
-        return bytes(found.data)
+        if isinstance(found := self._git[blob], pygit2.Blob):
+            return bytes(found.data)
+        raise KeyError(blob)
 
     def write_blob(self, data: bytes) -> str:
         """Store bytes and return their id. Raises `StoreFailure`."""
@@ -149,15 +150,12 @@ class Repository:
             return ()
         options = DiffOption.INCLUDE_TYPECHANGE | DiffOption.SKIP_BINARY_CHECK
         found = self._tree(old).diff_to_tree(self._tree(new), flags=options, context_lines=0)
-        return tuple(
-            Delta(_text(delta.new_file.raw_path), _side_of(delta.old_file), _side_of(delta.new_file))
-            for delta in found.deltas
-        )
+        sides = ((delta.new_file.path, delta.old_file, delta.new_file) for delta in found.deltas)
+        return tuple(Delta(path, _side_of(before), _side_of(after)) for path, before, after in sides)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `old` is `new` or one of its ancestors. Raises `KeyError` for an unknown commit."""
-        self._git[old], self._git[new]
-        return old == new or bool(self._git.descendant_of(new, old))
+        return bool(self._git[old].id == self._git[new].id or self._git.descendant_of(new, old))
 
     def parents_between(self, good: str, bad: str) -> dict[str, tuple[str, ...]]:
         """Return the ancestors of `bad` (itself too) that are not ancestors of `good`, each with all its parents.
@@ -189,8 +187,7 @@ class Repository:
     def tags(self) -> dict[str, str]:
         """Return the commit of every tag by the tag's name; tags of other objects are left out."""
         names = [name for name in self._git.references if name.startswith("refs/tags/")]
-        found = ((name.removeprefix("refs/tags/"), self.find_ref(name)) for name in names)
-        return {name: commit for name, commit in found if commit is not None}
+        return {name[10:]: commit for name in names if (commit := self.find_ref(name)) is not None}
 
     def merge_trees(self, base: str, ours: str, theirs: str) -> MergeOutcome:
         """Merge two trees that both come from `base`, renames followed. Raises `StoreFailure`."""
@@ -223,10 +220,10 @@ class Repository:
 
     def _lookup(self, tree: str, path: str) -> Any:
         """Return the pygit2 object at a path. A submodule's commit is not in the repository, hence Any and no read."""
+        root = self._tree(tree)
         try:
-            return self._tree(tree)[path] if path and not path.startswith("/") else None
+            return root[path] if path and not path.startswith("/") else None
         except KeyError:
-            self._tree(tree)  # an unknown tree is an error, an unknown path an answer
             return None
 
     def _walk_folder(self, folder: pygit2.Tree, prefix: str) -> Iterator[tuple[str, Entry]]:
@@ -237,37 +234,36 @@ class Repository:
             else:
                 yield path, _entry_of(found)
 
-    def _edit_folder(
-        self, folder: pygit2.Tree | None, changes: Mapping[tuple[str, ...], Entry | None], where: str
-    ) -> pygit2.Oid:
-        """Rebuild one folder. Deeper changes come first, so a folder emptied here can give way to a file."""
+    def _edit_folder(self, folder: pygit2.Tree | None, changes: Changes, where: str) -> pygit2.Oid:
+        """Rebuild one folder. Deeper changes come between deletions and additions, so that one can make room."""
         builder = self._git.TreeBuilder(folder) if folder is not None else self._git.TreeBuilder()
-        deeper: dict[str, dict[tuple[str, ...], Entry | None]] = {}
-        for parts, entry in changes.items():
-            if len(parts) > 1:
-                deeper.setdefault(parts[0], {})[parts[1:]] = entry
         here = {parts[0]: entry for parts, entry in changes.items() if len(parts) == 1}
-        for name in [name for name, entry in here.items() if entry is None]:
-            _remove_file(builder, name, where)
+        deeper: dict[str, dict[tuple[str, ...], Entry | None]] = {}
+        for (name, *rest), entry in changes.items():
+            if rest:
+                deeper.setdefault(name, {})[tuple(rest)] = entry
+        for name, entry in here.items():
+            if entry is None and _holds_file(builder, name, where):
+                builder.remove(name)
         for name, inner in deeper.items():
             self._edit_inner(builder, name, inner, where)
         for name, entry in here.items():
             if entry is not None:
-                _set_file(builder, name, entry, where)
+                _holds_file(builder, name, where)
+                builder.insert(name, entry.blob, entry.mode)
         return builder.write()
 
-    def _edit_inner(self, builder: Any, name: str, inner: Mapping[tuple[str, ...], Entry | None], where: str) -> None:
+    def _edit_inner(self, builder: Any, name: str, inner: Changes, where: str) -> None:
         existing = builder.get(name)
         if existing is not None and existing.filemode != FileMode.TREE:
             raise ValueError(f"{where}{name}: is not a folder, so nothing can lie below it")
         if existing is None and all(entry is None for entry in inner.values()):
             return
         edited = self._edit_folder(existing and self._tree(str(existing.id)), inner, f"{where}{name}/")
-        if len(self._tree(str(edited))) == 0:
-            if existing is not None:
-                builder.remove(name)
-            return
-        builder.insert(name, edited, FileMode.TREE)
+        if len(self._tree(str(edited))):
+            builder.insert(name, edited, FileMode.TREE)
+        elif existing is not None:
+            builder.remove(name)
 
 
 def create_repository(path: Path) -> Repository:
@@ -288,10 +284,6 @@ def _open_repository(path: Path) -> pygit2.Repository:
             pygit2.option(pygit2.enums.Option.SET_OWNER_VALIDATION, True)
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
-
-
 def _entry_of(found: Any) -> Entry:
     return Entry(int(found.filemode), str(found.id))
 
@@ -300,17 +292,9 @@ def _side_of(side: Any) -> Entry | None:
     return Entry(int(side.mode), str(side.id)) if side.mode else None
 
 
-def _remove_file(builder: Any, name: str, where: str) -> None:
-    existing = builder.get(name)
-    if existing is None:
-        return
-    if existing.filemode == FileMode.TREE:
-        raise ValueError(f"{where}{name}: is a folder")
-    builder.remove(name)
-
-
-def _set_file(builder: Any, name: str, entry: Entry, where: str) -> None:
+def _holds_file(builder: Any, name: str, where: str) -> bool:
+    """Return whether a folder has a file of that name. Raises `ValueError` when it has a folder of that name."""
     existing = builder.get(name)
     if existing is not None and existing.filemode == FileMode.TREE:
         raise ValueError(f"{where}{name}: is a folder")
-    builder.insert(name, entry.blob, entry.mode)
+    return existing is not None

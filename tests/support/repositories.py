@@ -7,7 +7,7 @@
     upstream.branch("side", first); upstream.commit({"c.py": ""}, "work", branch="side")
     merge = upstream.merge("side", "take the side in")
 
-The repository is bare. `upstream.objects` is patchkit's own `Repository` on it, `upstream.url` what a recipe would name.
+The repository is bare. `upstream.objects` is patchkit's own `Repository` on it, `upstream.url` what a recipe names.
 """
 
 from __future__ import annotations
