@@ -1,0 +1,128 @@
+"""Exact bisection on a graph with skips: a commit is bad if and only if the culprit is among its ancestors.
+
+Ends first, then probes that split the suspects best, then fresh runs of the culprit and its parents. Deterministic: the
+same graph and state give the same decision, whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from patchkit.search.chooser import choose_nodes, split
+from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
+from patchkit.search.graph import CommitGraph, positions
+from patchkit.search.state import State
+
+DEFAULTS = Settings()
+
+
+def decide(graph: CommitGraph, state: State, settings: Settings = DEFAULTS, running: Collection[str] = ()) -> Decision:
+    """Return what to do next, while the probes of `running` are under way."""
+    trouble = _check_ends(graph, state) or _check_history(graph, state)
+    if trouble is not None:
+        return trouble
+    left = suspects(graph, state)
+    free = max(settings.slots - len(running), 0)
+    ends = [node for node in (graph.bad, graph.good) if node not in state.observations]
+    if ends:
+        idle = [node for node in ends if node not in running]
+        return Probe(tuple(idle[:free]), "ends", "the ends must be what they are said to be", left.bit_count())
+    if left & (left - 1):
+        return _search(graph, state, free, running)
+    return _confirm(graph, state, settings, running)
+
+
+def suspects(graph: CommitGraph, state: State) -> int:
+    """Return the set of nodes that can still be the first bad one: ancestors of all bad nodes and of no good one."""
+    left = graph.whole
+    for node in state.nodes("bad"):
+        left &= graph.ancestors_of(node)
+    for node in state.nodes("good"):
+        left &= ~graph.ancestors_of(node)
+    return left
+
+
+def _check_ends(graph: CommitGraph, state: State) -> Contradiction | None:
+    """Tell an end that is not what it was said to be: no search can mend that."""
+    for node, word, wanted in ((graph.bad, "bad", "bad"), (graph.good, "good", "good")):
+        if node not in state.observations or state.has(node, "bad" if wanted == "bad" else "good"):
+            continue
+        if node in state.skipped:
+            message = f"the {word} end {node} cannot be told: {state.reason(node) or 'skipped'}"
+            return Contradiction(message, f"choose another {word} end, close to this one", (node,))
+        other = "good" if wanted == "bad" else "bad"
+        message = f"the {word} end {node} is {other}: nothing to find"
+        hint = "choose a newer bad end" if wanted == "bad" else "choose an older good end"
+        return Contradiction(message, hint, (node,))
+    return None
+
+
+def _check_history(graph: CommitGraph, state: State) -> Contradiction | None:
+    """Tell verdicts that no single first bad commit explains."""
+    again = "run it again with a higher `repeat` in the issue: the repro may be flaky"
+    bad, good = state.nodes("bad"), state.nodes("good")
+    for node in bad:
+        if node in good:
+            return Contradiction(f"{node} was bad in one run and good in another", again, (node,))
+        if node not in graph.index:
+            hint = f"something between {node} and {graph.good} repaired it: choose a good end below the bad one"
+            return Contradiction(f"{node} is bad, although the good end {graph.good} has it", hint, (node, graph.good))
+    for newer in good:
+        older = next((node for node in bad if graph.ancestors_of(newer) >> graph.index[node] & 1), None)
+        if older is not None:
+            hint = f"a commit between them repaired it; search below {older} and above {newer} apart, or: {again}"
+            return Contradiction(f"{older} is bad, but its descendant {newer} is good", hint, (older, newer))
+    if not suspects(graph, state):
+        return Contradiction("no single commit explains all verdicts: there are two causes", again, bad)
+    return None
+
+
+def _search(graph: CommitGraph, state: State, free: int, running: Collection[str]) -> Decision:
+    """Split the suspects as evenly as what can be tested allows; a set of them when nothing splits it."""
+    left = suspects(graph, state)
+    cells = [left]
+    for node in running:
+        cells = split(cells, graph.ancestors_of(node))
+    chosen = choose_nodes(graph, state, cells, running, free) if free else ()
+    if chosen or len(cells) > 1 or not free:
+        return Probe(chosen, "search", "splits the suspects best", left.bit_count())
+    return _answer(graph, state, confirmed=False, detail="only commits that cannot be tested are left")
+
+
+def _confirm(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Decision:
+    """Run the culprit and its parents once more; a parent that cannot be tested is cleared by a good descendant."""
+    culprit = graph.nodes[next(positions(suspects(graph, state)))]
+    if state.has(culprit, "skip"):
+        detail = f"{culprit} itself cannot be told: {state.reason(culprit)}"
+        return _answer(graph, state, confirmed=False, detail=detail)
+    wanted = [(culprit, "bad"), *((parent, "good") for parent in graph.parents[culprit])]
+    missing = [
+        node
+        for node, answer in wanted
+        if state.fresh_runs(node, "good" if answer == "good" else "bad") < settings.confirmations
+        and not state.has(node, "skip")
+    ]
+    if not missing:
+        return _answer(graph, state, confirmed=settings.confirmations > 0, detail="")
+    free = max(settings.slots - len(running), 0)
+    idle = tuple(node for node in missing if node not in running)[:free]
+    return Probe(idle, "confirm", "the culprit and its parents once more", 1, fresh=True)
+
+
+def _answer(graph: CommitGraph, state: State, *, confirmed: bool, detail: str) -> Answer:
+    """Return the suspects as the answer, each as likely as the others: nothing tells them apart."""
+    left = suspects(graph, state)
+    names = graph.names(left)
+    below = 0
+    for name in names:
+        below |= graph.ancestors_of(name)
+    seen_good = [node for node in state.nodes("good") if below & graph.ancestors_of(node)]
+    seen_bad = [node for node in state.nodes("bad") if node in graph.index]
+    return Answer(
+        candidates=tuple(Candidate(name, 1 / len(names)) for name in names),
+        last_good=max(seen_good, key=lambda node: graph.index[node], default=graph.good),
+        known_bad=min(seen_bad, key=lambda node: graph.ancestors_of(node).bit_count(), default=graph.bad),
+        skipped=tuple(name for name in names if state.has(name, "skip")),
+        confirmed=confirmed,
+        detail=detail,
+    )

@@ -1,0 +1,76 @@
+"""What the search says: probe these next, this is the answer, or these verdicts cannot all be true.
+
+Every engine takes (graph, state, settings, running) and returns one of these: callers do not know which one decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Stage = Literal["ends", "search", "confirm"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search. `slots`: probes that may run at once. `confirmations`: fresh runs of the culprit and each parent."""
+
+    slots: int = 1
+    confirmations: int = 1
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Run these nodes; none when only running probes are worth waiting for. `left`: commits still under suspicion."""
+
+    nodes: tuple[str, ...]
+    stage: Stage
+    reason: str
+    left: int
+    fresh: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Return about how many probes one after the other are still needed."""
+        return max(self.left - 1, 0).bit_length()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A commit that may be the first bad one."""
+
+    node: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The first bad commit, or the smallest set that the skipped commits allow; oldest first.
+
+    `last_good` is the newest node seen good below them, `known_bad` the oldest seen bad; `confirmed`: the culprit was bad
+    and its parents good in fresh runs.
+    """
+
+    candidates: tuple[Candidate, ...]
+    last_good: str
+    known_bad: str
+    skipped: tuple[str, ...]
+    confirmed: bool
+    detail: str = ""
+
+    @property
+    def first_bad(self) -> str | None:
+        """Return the first bad node, or None when several are left."""
+        return self.candidates[0].node if len(self.candidates) == 1 else None
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """No commit explains the verdicts: an end is not what it should be, a verdict changed, history is not monotone."""
+
+    message: str
+    hint: str
+    nodes: tuple[str, ...]
+
+
+Decision = Probe | Answer | Contradiction

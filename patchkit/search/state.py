@@ -1,0 +1,73 @@
+"""What is known so far, folded from the events of a journal: the same journal always gives the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeGuard, get_args
+
+Seen = Literal["good", "bad", "skip"]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One run at one node. `fresh`: it was run for this question, not taken from an earlier verdict."""
+
+    answer: Seen
+    fresh: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """All runs of all nodes, in the order in which they ended."""
+
+    observations: Mapping[str, tuple[Observation, ...]] = field(default_factory=dict)
+
+    def has(self, node: str, answer: Seen) -> bool:
+        """Return whether a run at the node ever gave this answer."""
+        return any(run.answer == answer for run in self.observations.get(node, ()))
+
+    def nodes(self, answer: Seen) -> tuple[str, ...]:
+        """Return the nodes with at least one run of this answer."""
+        return tuple(node for node in self.observations if self.has(node, answer))
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Return the nodes at which nothing but skips was seen."""
+        return tuple(node for node, seen in self.observations.items() if all(run.answer == "skip" for run in seen))
+
+    def fresh_runs(self, node: str, answer: Seen) -> int:
+        """Count the fresh runs at a node with this answer."""
+        return sum(run.fresh and run.answer == answer for run in self.observations.get(node, ()))
+
+    def reason(self, node: str) -> str:
+        """Return why the last run at a node answered as it did."""
+        seen = self.observations.get(node, ())
+        return seen[-1].reason if seen else ""
+
+    @property
+    def runs(self) -> int:
+        """Count all runs."""
+        return sum(len(seen) for seen in self.observations.values())
+
+
+def fold(events: Iterable[Mapping[str, Any]]) -> State:
+    """Return the state after the events; events other than `probe` say nothing about commits and are passed over.
+
+    Raises `ValueError` for a probe event without a node or with an unknown answer.
+    """
+    observations: dict[str, tuple[Observation, ...]] = {}
+    for event in events:
+        if event.get("event") != "probe":
+            continue
+        node, answer = event.get("node"), event.get("answer")
+        if not isinstance(node, str) or not _is_answer(answer):
+            raise ValueError(f"not a probe: {dict(event)}")
+        seen = Observation(answer, bool(event.get("fresh", False)), str(event.get("reason", "")))
+        observations[node] = (*observations.get(node, ()), seen)
+    return State(observations)
+
+
+def _is_answer(value: object) -> TypeGuard[Seen]:
+    return value in get_args(Seen)
