@@ -1,9 +1,49 @@
-"""The image that `build` makes."""
+"""What `build` is asked for, and the image that it makes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from patchkit.recipe.model import ImageSpec, Target
+from patchkit.source.source import Origin
+from patchkit.stack.outcome import PatchedTree
+
+EngineChoice = Literal["auto", "docker", "oci"]
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """All that goes into an image: equal plans over equal bases give equal layers. `origins` is by upstream."""
+
+    spec: ImageSpec
+    name: str
+    version: str
+    patched: PatchedTree
+    origins: Mapping[str, Origin]
+    lock_text: bytes  # empty when the recipe has no lock
+    target: Target
+    recipe_folder: Path  # what `oci:PATH` is relative to
+
+    @property
+    def package(self) -> str:
+        """Return the folder of the tree that is the product, as Python imports it."""
+        return self.patched.base.commit.upstream.replace("-", "_")
+
+    @property
+    def time(self) -> int:
+        """Return the one time that stands in the image: the upstream commit's, in seconds since 1970 UTC."""
+        return self.patched.base.commit.time
+
+
+@dataclass(frozen=True)
+class BaseName:
+    """What the image stands on, for labels and provenance. `digest` is empty for no base."""
+
+    name: str
+    digest: str
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,185 @@
+"""Make the image: choose an engine, find the package in the base, put the overlay on it."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchkit.errors import RequestError, ToolMissing
+from patchkit.image.base import Base, host_platform, open_base
+from patchkit.image.dockerfile import LAYER_NAME, render_dockerfile
+from patchkit.image.image import BaseName, EngineChoice, Image, ImagePlan
+from patchkit.image.layout import Description, write_archive
+from patchkit.image.listing import CONTAINER_PROBE, Listing, from_record, read_probe, scan_layers
+from patchkit.image.overlay import LayerContent, Overlay, OverlayFile, check_version, select_overlay, write_layer
+from patchkit.image.provenance import created_time, image_labels, provenance_files
+from patchkit.tools.cache import digest_of, storage_errors
+from patchkit.tools.docker import Engine, open_engine
+from patchkit.tools.registry import parse_reference
+from patchkit.tools.toolkit import Progress, Toolkit
+
+NO_BASE = BaseName("none", "")
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What goes into the layer, however it is built. `own` are the files that tell the provenance."""
+
+    overlay: Overlay
+    own: tuple[OverlayFile, ...]
+    listing: Listing | None
+
+
+def build_image(toolkit: Toolkit, plan: ImagePlan, engine: EngineChoice, output: Path) -> Image:
+    """Build the image of a plan; `auto` takes docker when it answers. `output` is the archive that `oci` writes.
+
+    Raises `RequestError` for a base that does not fit, `ToolMissing` where docker is asked for and does not answer,
+    `BuildFailed`, `RemoteUnavailable`, `StoreFailure`; then no image and no archive is left.
+    """
+    expand_tags(plan)
+    archive_base = plan.spec.base.startswith("oci:")
+    if engine == "oci" or (engine == "auto" and archive_base):
+        return _build_archive(toolkit, plan, output)
+    if archive_base:
+        raise RequestError(f"{plan.spec.base}: the docker engine cannot stand on an archive", "use --engine oci")
+    try:
+        with open_engine(toolkit) as opened:
+            return _build_docker(toolkit, plan, opened)
+    except ToolMissing:
+        if engine == "docker":
+            raise
+    return _build_archive(toolkit, plan, output)
+
+
+def expand_tags(plan: ImagePlan) -> tuple[str, ...]:
+    """Return the image's names with {name} {version} {tree} {arch} filled in. Raises `RequestError`."""
+    values = {
+        "name": plan.name,
+        "version": _for_tag(plan.version),
+        "tree": plan.patched.id[:12],
+        "arch": _for_tag(plan.target.arch or host_platform()[1]),
+    }
+    tags = []
+    for template in plan.spec.tags:
+        unknown = [field for field in re.findall(r"\{([^{}]*)\}", template) if field not in values]
+        if unknown:
+            known = " ".join(f"{{{field}}}" for field in values)
+            raise RequestError(f"tag {template!r}: unknown field {{{unknown[0]}}}", f"the fields are {known}")
+        reference = parse_reference(re.sub(r"\{(\w+)\}", lambda found: values[found[1]], template))
+        if reference.digest:
+            raise RequestError(f"tag {template!r}: a digest cannot be chosen", "use NAME:TAG")
+        tags.append(reference.familiar)
+    return tuple(dict.fromkeys(tags))
+
+
+def _for_tag(text: str) -> str:
+    """Return text with what a tag may not hold (the + of a local version) replaced."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)
+
+
+def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: Progress) -> _Content:
+    """Choose what goes into the image, and tell what does not."""
+    if listing is not None and listing.files is not None and not listing.files:
+        raise RequestError(f"{base.name}: has no {plan.package} below {listing.root}", "correct or drop image.root")
+    if listing is not None and (warning := check_version(listing, plan.patched.base.commit, plan.package)):
+        progress.warn(warning)
+    overlay = select_overlay(plan, listing)
+    if overlay.native:
+        progress.warn(
+            f"needs a native build: {_shorten(overlay.native)}",
+            "an overlay carries Python only: build those in the base image, or leave these patches out",
+        )
+    if others := [path for path in overlay.left_out if path not in overlay.native]:
+        progress.warn(f"left out of the image, since not below {plan.package}/: {_shorten(others)}")
+    return _Content(overlay, provenance_files(plan, overlay, base), listing)
+
+
+def _shorten(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(paths[:3]) + more
+
+
+# --- engine oci ----------------------------------------------------------------------------------------------------
+
+
+def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
+    base = open_base(toolkit, plan.spec.base, plan.recipe_folder)
+    listing = _list_base(toolkit, plan, base) if base else None
+    content = _select(plan, listing, base.name if base else NO_BASE, toolkit.progress)
+    overlay, folders = content.overlay, listing.folders if listing else {}
+    hidden = (*overlay.removed, *overlay.stale)
+    layer = LayerContent((*overlay.files, *content.own), (), hidden, folders, plan.time)
+    labels = image_labels(plan, base.name if base else NO_BASE)
+    tags = expand_tags(plan)
+    description = Description(labels, created_time(plan), f"recipe {plan.name}", tags)
+    toolkit.progress.step(f"write {output}")
+    digest = write_archive(output, base, layer, description, toolkit.progress)
+    return Image("oci", digest, tags, output, _paths(content))
+
+
+def _paths(content: _Content) -> tuple[str, ...]:
+    return tuple(file.path for file in (*content.overlay.files, *content.own))
+
+
+def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
+    """Return what the base has of the package; kept in the store, since a large base takes a minute to read."""
+    layers = [layer.diff_id for layer in base.layers]
+    key = digest_of({"layers": layers, "package": plan.package, "root": plan.spec.root})
+    if kept := toolkit.cache.read_record("base-listings", key):
+        return from_record(kept)
+    toolkit.progress.step(f"read the file list of {base.name.name}")
+    try:
+        listing = scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.spec.root)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        hint = "zstd layers cannot be read: use --engine docker, or a base with gzip layers"
+        raise RequestError(f"{base.name.name}: a layer of the base cannot be read: {error}", hint) from error
+    toolkit.cache.write_record("base-listings", key, listing.to_record())
+    return listing
+
+
+# --- engine docker -------------------------------------------------------------------------------------------------
+
+
+def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
+    listing, base = None, NO_BASE
+    if plan.spec.base != "none":
+        parse_reference(plan.spec.base)
+        found = engine.find_image(plan.spec.base) or engine.pull(plan.spec.base)
+        base = BaseName(plan.spec.base, found.digest)
+        listing = _ask_base(engine.run_python, plan)
+    content = _select(plan, listing, base, toolkit.progress)
+    tags = expand_tags(plan)
+    overlay = content.overlay
+    hidden = (*overlay.removed, *overlay.stale) if overlay.removed else ()
+    dockerfile = render_dockerfile(plan.spec.base, image_labels(plan, base), hidden)
+    toolkit.progress.step(f"build {tags[0] if tags else plan.name} with docker")
+    with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
+        context = Path(folder)
+        (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+        with (context / LAYER_NAME).open("wb") as stream:
+            write_layer(stream, _docker_layer(plan, content))
+        image_id = engine.build(context, tags)
+    return Image("docker", image_id, tags, None, _paths(content))
+
+
+def _docker_layer(plan: ImagePlan, content: _Content) -> LayerContent:
+    """Return the layer that ADD unpacks.
+
+    It cannot hide, so stale byte code is emptied (Python then compiles anew), unless a RUN deletes it: that one is
+    only there for files that the series deletes, since its layer holds the time of the build.
+    """
+    overlay = content.overlay
+    folders = content.listing.folders if content.listing else {}
+    empty = () if overlay.removed else overlay.stale
+    return LayerContent((*overlay.files, *content.own), empty, (), folders, plan.time)
+
+
+def _ask_base(run_python: Callable[[str, str, Sequence[str]], str | None], plan: ImagePlan) -> Listing:
+    output = run_python(plan.spec.base, CONTAINER_PROBE, [plan.package, plan.spec.root or ""])
+    if output is None:
+        raise RequestError(f"{plan.spec.base}: python3 does not run in this base", "use --engine oci: it needs none")
+    return read_probe(output, plan.package)

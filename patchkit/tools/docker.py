@@ -1,0 +1,184 @@
+"""The Docker engine: its API through the SDK, BuildKit builds through the client.
+
+The SDK speaks the classic builder only, so a build looks for a client on PATH that has BuildKit; several may be there,
+and a newer one without its buildx plugin refuses to build at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchkit.errors import BuildFailed, RequestError, ToolMissing
+from patchkit.tools.process import find_program, run_process
+from patchkit.tools.toolkit import Toolkit
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image as DockerImage
+
+API_TIMEOUT_SECONDS = 600  # an engine may need minutes to unpack a large image
+PING_TIMEOUT_SECONDS = 5  # a socket that nobody serves must not hold up `--engine auto`
+BUILDX_SINCE = 23  # clients before it have BuildKit inside, later ones need the buildx plugin
+VARIABLES = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+
+
+@dataclass(frozen=True)
+class LocalImage:
+    """An image of the engine. `digest` is a registry's digest of it, else its id."""
+
+    id: str
+    digest: str
+
+
+class Engine:
+    """A Docker engine that answers."""
+
+    def __init__(self, client: DockerClient, toolkit: Toolkit) -> None:
+        """Wrap a client that was pinged."""
+        self._client, self._toolkit = client, toolkit
+
+    def find_image(self, name: str) -> LocalImage | None:
+        """Return an image that the engine has, or None."""
+        from docker.errors import ImageNotFound
+
+        try:
+            return _local(self._client.images.get(name))
+        except ImageNotFound:
+            return None
+
+    def pull(self, name: str) -> LocalImage:
+        """Let the engine pull an image. Raises `RequestError` when it cannot."""
+        from docker.errors import APIError, DockerException
+
+        hint = f"docker pull {name}, or image.base: oci:PATH"
+        if self._toolkit.offline:
+            raise RequestError(f"{name}: the engine does not have this base, and --offline forbids to pull it", hint)
+        self._toolkit.progress.step(f"pull {name}")
+        try:
+            for event in self._client.api.pull(name, stream=True, decode=True):
+                self._tell(name, event)
+            return _local(self._client.images.get(name))
+        except (APIError, DockerException) as error:
+            reason = getattr(error, "explanation", None) or str(error)
+            raise RequestError(f"{name}: the engine has no such base and cannot pull it: {reason}", hint) from error
+
+    def _tell(self, name: str, event: Mapping[str, Any]) -> None:
+        if "error" in event:
+            raise RequestError(
+                f"{name}: the engine cannot pull this base: {event['error']}", "docker login, or oci:PATH"
+            )
+        detail = event.get("progressDetail") or {}
+        self._toolkit.progress.advance(
+            f"{name} {event.get('id', '')}", int(detail.get("current", 0)), detail.get("total")
+        )
+
+    def run_python(self, image: str, script: str, arguments: Sequence[str]) -> str | None:
+        """Run a Python script in an image, without network, and return its output; None when it did not run."""
+        from docker.errors import APIError, ContainerError
+
+        try:
+            output = self._client.containers.run(
+                image,
+                ["-c", script, *arguments],
+                entrypoint=["python3"],
+                working_dir="/",
+                network_mode="none",
+                user="0",
+                remove=True,
+                environment={"PYTHONDONTWRITEBYTECODE": "1"},
+            )
+        except (APIError, ContainerError):
+            return None
+        return bytes(output).decode("utf-8", "replace")
+
+    def build(self, context: Path, tags: Sequence[str]) -> str:
+        """Build the Dockerfile of a folder and return the image's id; all tags are set, or none.
+
+        Raises `BuildFailed` with the last lines of the log.
+        """
+        for client in find_clients(self._toolkit.env):
+            if has_buildkit(client, self._toolkit.env):
+                return self._build_with(client, context, tags)
+        self._toolkit.progress.warn(
+            "no docker client with BuildKit on PATH: the engine's classic builder is used", "install docker-buildx"
+        )
+        return self._build_classic(context, tags)
+
+    def _build_with(self, client: str, context: Path, tags: Sequence[str]) -> str:
+        names = [part for tag in tags for part in ("--tag", tag)]
+        with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
+            id_file = Path(folder) / "id"
+            command = [client, "build", "--progress=plain", "--iidfile", str(id_file), *names, str(context)]
+            env = {**self._toolkit.env, "DOCKER_BUILDKIT": "1"}
+            done = run_process(command, env=env)
+            if done.exit_code != 0:
+                raise BuildFailed(f"docker build failed: {done.complaint}", "docker's own message says what is missing")
+            return id_file.read_text().strip()
+
+    def _build_classic(self, context: Path, tags: Sequence[str]) -> str:
+        from docker.errors import APIError, BuildError
+
+        try:
+            image, _ = self._client.images.build(
+                path=str(context), tag=tags[0] if tags else None, rm=True, forcerm=True
+            )
+        except (APIError, BuildError) as error:
+            raise BuildFailed(f"the engine's build failed: {error}") from error
+        for tag in tags[1:]:
+            image.tag(tag)
+        return str(image.id)
+
+
+@contextmanager
+def open_engine(toolkit: Toolkit) -> Iterator[Engine]:
+    """Connect to the engine that DOCKER_HOST names, else to the local one. Raises `ToolMissing`."""
+    import docker
+    from docker.errors import DockerException
+
+    environment = {name: toolkit.env[name] for name in VARIABLES if toolkit.env.get(name)}
+    try:
+        client = docker.from_env(environment=environment, timeout=PING_TIMEOUT_SECONDS)
+    except DockerException as error:
+        raise _no_engine(error) from error
+    try:
+        try:
+            client.ping()
+        except (DockerException, OSError) as error:  # requests' errors are OSErrors
+            raise _no_engine(error) from error
+        client.api.timeout = API_TIMEOUT_SECONDS
+        yield Engine(client, toolkit)
+    finally:
+        client.close()
+
+
+def _no_engine(error: Exception) -> ToolMissing:
+    return ToolMissing(
+        f"the Docker engine does not answer: {error}", "start it (dockerd), set DOCKER_HOST, or use --engine oci"
+    )
+
+
+def _local(image: DockerImage) -> LocalImage:
+    digests = sorted(str(name).rpartition("@")[2] for name in image.attrs.get("RepoDigests") or [])
+    return LocalImage(str(image.id), digests[0] if digests else str(image.id))
+
+
+def find_clients(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return every docker client on PATH, in order."""
+    folders = env.get("PATH", os.defpath).split(os.pathsep)
+    found = (Path(folder) / "docker" for folder in folders if folder)
+    return tuple(dict.fromkeys(str(path) for path in found if find_program(str(path))))
+
+
+def has_buildkit(client: str, env: Mapping[str, str]) -> bool:
+    """Return whether a client can build with BuildKit: its plugin answers, or it has BuildKit inside."""
+    if run_process([client, "buildx", "version"], env=env, timeout_seconds=30).exit_code == 0:
+        return True
+    version = re.search(r"version (\d+)", run_process([client, "--version"], env=env, timeout_seconds=30).text)
+    return version is not None and int(version[1]) < BUILDX_SINCE
