@@ -11,3 +11,4 @@ from patchkit.search.graph import build_chain as build_chain
 from patchkit.search.graph import build_graph as build_graph
 from patchkit.search.state import State as State
 from patchkit.search.state import fold as fold
+from patchkit.search.turn import find_turn as find_turn

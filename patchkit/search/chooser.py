@@ -25,21 +25,30 @@ def choose_nodes(
     untested = [at for at, node in enumerate(graph.nodes) if node not in state.observations and node not in running]
     known = {graph.index[node]: node in state.skipped for node in state.observations if node in graph.index}
     chances = testable(len(graph.nodes), known)
-    chosen: list[str] = []
-    for _ in range(count):
-        best = _choose(graph, cells, untested, chances)
-        if best is None:
-            break
-        chosen.append(graph.nodes[best])
+    chosen: list[int] = []
+    while len(chosen) < count and (best := _choose(graph, _cut(graph, cells, chosen), untested, chances)) is not None:
+        chosen.append(best)
         untested.remove(best)
-        cells = split(cells, graph.ancestors[best])
-    return tuple(chosen)
+    for place in range(len(chosen) if len(chosen) > 1 else 0):  # halves, then quarters: move them towards thirds
+        others = [*chosen[:place], *chosen[place + 1 :]]
+        moved = _choose(graph, _cut(graph, cells, others), [*untested, chosen[place]], chances)
+        if moved is not None and moved != chosen[place]:
+            untested.remove(moved)
+            untested.append(chosen[place])
+            chosen[place] = moved
+    return tuple(graph.nodes[at] for at in chosen)
 
 
 def split(cells: Iterable[int], ancestors: int) -> list[int]:
     """Cut each cell into what a probe with these ancestors would accuse and what it would clear."""
     parts = (part for cell in cells for part in (cell & ancestors, cell & ~ancestors))
     return [part for part in parts if part]
+
+
+def _cut(graph: CommitGraph, cells: Sequence[int], chosen: Iterable[int]) -> Sequence[int]:
+    for at in chosen:
+        cells = split(cells, graph.ancestors[at])
+    return cells
 
 
 def _choose(graph: CommitGraph, cells: Sequence[int], untested: list[int], chances: list[float]) -> int | None:

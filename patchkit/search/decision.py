@@ -13,7 +13,7 @@ Stage = Literal["ends", "search", "confirm"]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to search. `slots`: probes that may run at once. `confirmations`: fresh runs of the culprit and each parent."""
+    """How to search: `slots` probes run at once; `confirmations` fresh runs of the culprit and of each parent."""
 
     slots: int = 1
     confirmations: int = 1
@@ -47,8 +47,8 @@ class Candidate:
 class Answer:
     """The first bad commit, or the smallest set that the skipped commits allow; oldest first.
 
-    `last_good` is the newest node seen good below them, `known_bad` the oldest seen bad; `confirmed`: the culprit was bad
-    and its parents good in fresh runs.
+    `last_good` is the newest node seen good below them, `known_bad` the oldest seen bad; `confirmed`: the culprit was
+    bad and its parents good in fresh runs.
     """
 
     candidates: tuple[Candidate, ...]
