@@ -108,7 +108,7 @@ def truth(value: Value) -> Optional[bool]:
     """True, False, or None where it cannot be known."""
     if isinstance(value, Constant):
         return bool(value.value)
-    return None if value is UNKNOWN else True
+    return None if value in (UNKNOWN, SINK) else True
 
 
 def assigned_names(nodes: List[ast.stmt]) -> Set[str]:
@@ -118,6 +118,14 @@ def assigned_names(nodes: List[ast.stmt]) -> Set[str]:
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 found.add(part.id)
     return found
+
+
+def only_called(tree: ast.Module) -> Set[str]:
+    """Private names that the module itself calls, and never hands on as a value."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    called = {id(func): func.id for func in calls if isinstance(func, ast.Name) and func.id.startswith("_")}
+    handed = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+    return set(called.values()) - handed
 
 
 class Machine:
@@ -152,6 +160,9 @@ class Machine:
             node._module = module  # type: ignore[attr-defined]
         outer, self.entry = self.entry, ""
         self.block(module.tree.body, module.scope)
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Global):  # set elsewhere at some other time
+                module.scope.names.update((name, UNKNOWN) for name in node.names)
         self.entry = outer
         return module
 
@@ -173,14 +184,14 @@ class Machine:
         return UNKNOWN
 
     def run_roots(self, module: Module) -> None:
-        """Enter the module as its users can: every public function, every method, every private one nobody calls."""
-        called = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+        """Enter the module as its users can: each function and method, but for a private one that is only called here."""
+        inner = only_called(module.tree)
         for node in module.tree.body:
             members = node.body if isinstance(node, ast.ClassDef) else [node]
             for member in members:
                 if not isinstance(member, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     continue
-                if member is node and member.name.startswith("_") and member.name in called:
+                if member is node and member.name in inner:
                     continue
                 self.entry = member.name
                 self.invoke(Function(member, module.scope, module), {})
@@ -191,8 +202,7 @@ class Machine:
     def invoke(self, function: Function, given: Dict[str, Value]) -> Value:
         if len(self.stack) >= DEPTH or any(frame.node is function.node for frame in self.stack):
             return UNKNOWN
-        names = self.defaults(function)
-        names.update(given)
+        names = {**self.parameters(function), **(self.defaults(function) if self.stack else {}), **given}
         scope = Scope(names, function.scope)
         self.stack.append(function)
         self.returns.append([])
@@ -207,21 +217,19 @@ class Machine:
             answer = join_values(answer, other)
         return answer
 
+    @staticmethod
+    def parameters(function: Function) -> Dict[str, Value]:
+        """What a user of a root may pass: anything."""
+        args = function.node.args
+        every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+        return {arg.arg: UNKNOWN for arg in every if arg is not None}
+
     def defaults(self, function: Function) -> Dict[str, Value]:
-        """Parameters before a call binds them. A root is entered with these, but its users may pass anything."""
         args = function.node.args
         positional = [*args.posonlyargs, *args.args]
-        names: Dict[str, Value] = {arg.arg: UNKNOWN for arg in [*positional, *args.kwonlyargs]}
-        for extra in (args.vararg, args.kwarg):
-            if extra is not None:
-                names[extra.arg] = UNKNOWN
-        if not self.stack:
-            return names
         late = positional[len(positional) - len(args.defaults) :]
-        for arg, default in [*zip(late, args.defaults), *zip(args.kwonlyargs, args.kw_defaults)]:
-            if default is not None:
-                names[arg.arg] = self.value(default, function.scope)
-        return names
+        pairs = [*zip(late, args.defaults), *zip(args.kwonlyargs, args.kw_defaults)]
+        return {arg.arg: self.value(default, function.scope) for arg, default in pairs if default is not None}
 
     def bind(self, function: Function, node: ast.Call, scope: Scope) -> Dict[str, Value]:
         args = function.node.args
@@ -249,7 +257,7 @@ class Machine:
             self.note(node)
         if isinstance(value, Function) and id(value.node) not in self.escaped and self.entry:
             self.escaped.add(id(value.node))
-            self.invoke(value, {})
+            self.invoke(value, self.parameters(value))
 
     def note(self, node: ast.AST) -> None:
         if not self.entry:
@@ -440,19 +448,15 @@ class Machine:
     def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         """Short circuit: what stands after `False and` or `True or` is not evaluated."""
         stops = isinstance(node.op, ast.Or)
-        result: Optional[Value] = None
+        doubt: Optional[Value] = None
         for operand in node.values:
             value = self.value(operand, scope)
             known = truth(value)
             if known is stops:
-                return value if result is None or truth(result) is (not stops) else self.blend(result, value, stops)
-            result = value if result is None or truth(result) is (not stops) else self.blend(result, value, stops)
-        return result or UNKNOWN
-
-    @staticmethod
-    def blend(first: Value, second: Value, stops: bool) -> Value:
-        """`unknown and False` is false whatever the unknown is; likewise `unknown or True`."""
-        return Constant(stops) if truth(second) is stops else join_values(first, UNKNOWN)
+                return value if doubt is None else (doubt if doubt is SINK else Constant(stops))
+            if known is None:
+                doubt = value if doubt is None else join_values(doubt, value)
+        return value if doubt is None else doubt
 
     def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
         known = truth(self.value(node.test, scope))
@@ -486,8 +490,10 @@ class Machine:
             self.note(node)
             return UNKNOWN
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if name in ("partial", "cache", "bool") and values:
-            return values[0] if name != "bool" or truth(values[0]) is None else Constant(truth(values[0]))
+        if name == "bool" and values:
+            return UNKNOWN if truth(values[0]) is None else Constant(truth(values[0]))
+        if name == "cache" or (name == "partial" and SINK in values):
+            return values[0] if values else UNKNOWN
         if name in ("is_device_capability", "is_device_capability_family"):
             return self.capability(values)
         for value in values:

@@ -1,0 +1,263 @@
+"""Loads E8M0 block scales into the tree's own CUTLASS block-FP8 kernel class and checks what reaches the compiled op.
+
+The compiled op takes float32 scales only (`STD_TORCH_CHECK(b_scales.scalar_type() == Float)` in scaled_mm_helper.hpp),
+and vLLM finds that out at the first forward pass, not when it picks the kernel. The kernel's real post-load code runs here on
+the CPU, on a faked sm_121 or `PATCHKIT_ARCH`, for both names a checkpoint gives the scale. Only the compiled op is
+stubbed: it makes the same dtype and shape checks and multiplies in float32.
+
+Checked besides: the scales keep their value bit for bit, the weights are not touched, float32 scales are left alone, and
+DeepGEMM's kernel class still gets E8M0: it packs that format itself, and with float32 it would requantise the weights.
+Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that there is no such kernel class.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import re
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "vllm.model_executor.kernels.linear.scaled_mm"
+KERNEL, DEEP_GEMM_KERNEL = "CutlassFp8BlockScaledMMKernel", "DeepGemmFp8BlockScaledMMKernel"
+BLOCK = 128
+ROWS, COLUMNS = 16, 16  # blocks of the layer: one per exponent, 256 in all
+SCALE_NAMES = ("weight_scale_inv", "weight_scale")  # fp8.py's name, and compressed-tensors'
+# The matmul sums 256 products in float32 here; a wrong scale is off by a factor of two at least.
+TOLERANCE = 1e-2
+CHECK = "Expected b_scales.scalar_type() == torch::headeronly::ScalarType::Float to be true, but got false."
+
+
+class Bad(Exception):
+    """The tree ran and did the wrong thing."""
+
+
+def module(name: str) -> None:
+    made = types.ModuleType(name)
+    made.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
+    sys.modules[name] = made
+
+
+def capability_at_hand() -> tuple[int, int]:
+    found = re.fullmatch(r"sm_?(\d+)(\d)[a-z]?", os.environ.get("PATCHKIT_ARCH", ""))
+    return (int(found[1]), int(found[2])) if found else (12, 1)
+
+
+def fake_device(capability: tuple[int, int]) -> None:
+    """The tree's CUDA platform class, told its capability."""
+    for extension in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch"):
+        module(f"vllm.{extension}")
+    import vllm.platforms as platforms
+    from vllm.platforms import cuda
+    from vllm.platforms.interface import DeviceCapability
+
+    class FakedCudaPlatform(cuda.CudaPlatformBase):
+        @classmethod
+        def get_device_capability(cls, device_id: int = 0) -> Any:
+            return DeviceCapability(*capability)
+
+    platforms._current_platform = FakedCudaPlatform()
+
+
+def spread(scale: Any, rows: int, columns: int) -> Any:
+    """A block scale, or a token's group scales, at the size of what it scales."""
+    if scale.shape[0] != rows:
+        scale = scale.repeat_interleave(BLOCK, dim=0)[:rows]
+    return scale.repeat_interleave(BLOCK, dim=1)[:, :columns]
+
+
+def stub_compiled_op() -> None:
+    """The checks of dispatch_scaled_mm in their order, then the product it stands for."""
+    import torch
+
+    library = torch.library.Library("_C", "FRAGMENT")
+    library.define(
+        "cutlass_scaled_mm(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor? bias) -> ()"
+    )
+
+    def cutlass_scaled_mm(out: Any, a: Any, b: Any, a_scales: Any, b_scales: Any, bias: Any) -> None:
+        if a_scales.dtype != torch.float32:
+            raise RuntimeError(CHECK.replace("b_scales", "a_scales"))
+        if b_scales.dtype != torch.float32:
+            raise RuntimeError(CHECK)
+        rows, inner, columns = a.shape[0], a.shape[1], b.shape[1]
+        if tuple(a_scales.shape) != (rows, -(-inner // BLOCK)):
+            raise RuntimeError("a_scale_group_shape must be [1, 128].")
+        if tuple(b_scales.shape) != (-(-inner // BLOCK), -(-columns // BLOCK)):
+            raise RuntimeError("b_scale_group_shape must be [128, 128].")
+        left = a.float() * spread(a_scales, rows, inner)
+        right = b.float() * spread(b_scales.t(), columns, inner).t()
+        out.copy_(left @ right)
+
+    library.impl("cutlass_scaled_mm", cutlass_scaled_mm, "CPU")
+    for question in ("cutlass_scaled_mm_supports_fp8", "cutlass_scaled_mm_supports_block_fp8"):  # asked at import
+        library.define(f"{question}(int cuda_device_capability) -> bool")
+        library.impl(question, lambda _: True, "CompositeExplicitAutograd")
+    stub_compiled_op.keep = library  # type: ignore[attr-defined]  # unloaded with its last reference
+
+
+def layer_with(name: str, scale: Any) -> Any:
+    import torch
+
+    layer = torch.nn.Module()
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(ROWS * BLOCK, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.register_parameter(name, torch.nn.Parameter(scale, requires_grad=False))
+    layer.weight_block_size = [BLOCK, BLOCK]
+    layer.logical_widths = [ROWS * BLOCK]
+    layer.orig_dtype = torch.bfloat16
+    layer.input_scale = layer.input_scale_ub = None
+    return layer
+
+
+def kernel_of(name: str, source: str) -> Any:
+    """A kernel object of the tree. Its constructor wants a running engine; post-load code needs the configuration only."""
+    import torch
+
+    quant = importlib.import_module("vllm.model_executor.layers.quantization.utils.quant_utils")
+    config = importlib.import_module(f"{PACKAGE}.ScaledMMLinearKernel").FP8ScaledMMLinearLayerConfig
+    cls = getattr(importlib.import_module(f"{PACKAGE}.{source}"), name)
+    made = cls.__new__(cls)
+    made.config = config(
+        weight_quant_key=quant.kFp8Static128BlockSym,
+        activation_quant_key=quant.kFp8Dynamic128Sym,
+        weight_shape=(ROWS * BLOCK, COLUMNS * BLOCK),
+        input_dtype=torch.bfloat16,
+        out_dtype=torch.bfloat16,
+    )
+    made.weight_group_shape = quant.kFp8Static128BlockSym.scale.group_shape
+    made.apply_input_quant, made.use_triton, made.is_hopper = True, False, False
+    return made
+
+
+def every_exponent() -> Any:
+    import torch
+
+    return torch.arange(256, dtype=torch.uint8).view(ROWS, COLUMNS).view(torch.float8_e8m0fnu)
+
+
+def check_bits(name: str, before: Any, after: Any) -> None:
+    """1 … 254 are the normal powers of two and must keep every bit. The ends are where vLLM's own helper is inexact."""
+    import torch
+
+    if after.dtype != torch.float32:
+        raise Bad(f"{name} is still {after.dtype} after loading, the op takes float32 only")
+    if after.shape != before.shape or not after.is_contiguous():
+        raise Bad(f"{name} has shape {tuple(after.shape)}, strides {after.stride()}")
+    wanted, found = before.to(torch.float32).flatten(), after.detach().flatten()
+    inner = slice(1, 255)
+    wrong = (wanted.view(torch.int32) != found.view(torch.int32))[inner].nonzero()
+    if len(wrong):
+        first = int(wrong[0]) + 1
+        raise Bad(f"{name}: exponent byte {first} became {found[first]}, wanted {wanted[first]}; {len(wrong)} are wrong")
+    if found[0] not in (0.0, 2.0**-127) or torch.isfinite(found[255]):
+        raise Bad(f"{name}: exponent bytes 0 and 255 became {found[0]} and {found[255]}")
+    if found[0] == 0 or not torch.isnan(found[255]):
+        print(f"note: {name}: bytes 0 and 255 are 2**-127 and NaN, and became {found[0]:g} and {found[255]:g}")
+
+
+def check_product(kernel: Any, name: str) -> None:
+    """The forward pass, from a quantised activation on, on scales a model would have."""
+    import torch
+
+    generator = torch.Generator().manual_seed(2)
+    exponents = torch.randint(110, 130, (ROWS, COLUMNS), generator=generator, dtype=torch.uint8)
+    layer = layer_with(name, exponents.view(torch.float8_e8m0fnu))
+    kernel.process_weights_after_loading(layer)
+    x = torch.randn(4, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
+    x_scale = torch.rand(4, COLUMNS, generator=generator) + 0.5
+    found = kernel.apply_block_scaled_mm(A=x, B=layer.weight, As=x_scale, Bs=getattr(layer, name))
+    scale = spread(exponents.view(torch.float8_e8m0fnu).double(), ROWS * BLOCK, COLUMNS * BLOCK)
+    left = x.double() * spread(x_scale.double(), 4, COLUMNS * BLOCK)
+    right = (layer.weight.double() * scale).t()
+    error = ((found.double() - left @ right).abs() / (left.abs() @ right.abs())).max().item()
+    if not error <= TOLERANCE:
+        raise Bad(f"{name}: the product is off by {error:.1e} of its terms, allowed {TOLERANCE:.0e}")
+    print(f"{name}: product within {error:.1e} of float64, allowed {TOLERANCE:.0e}")
+
+
+def check_kernel(name: str) -> None:
+    import torch
+
+    kernel = kernel_of(KERNEL, "cutlass")
+    check_product(kernel, name)
+    before = every_exponent()
+    layer = layer_with(name, before.clone())
+    weight = layer.weight.detach().clone()
+    kernel.process_weights_after_loading(layer)
+    check_bits(name, before, getattr(layer, name))
+    if not torch.equal(layer.weight.view(torch.uint8), weight.view(torch.uint8)):
+        raise Bad(f"{name}: the weights were changed")
+    plain = torch.rand(ROWS, COLUMNS) + 0.5
+    layer = layer_with(name, plain.clone())
+    kernel.process_weights_after_loading(layer)
+    if not torch.equal(getattr(layer, name), plain):
+        raise Bad(f"{name}: float32 scales were changed")
+
+
+def check_deep_gemm(name: str) -> None:
+    """What DeepGEMM's kernel class hands to the code that packs scales."""
+    import torch
+
+    source = importlib.import_module(f"{PACKAGE}.deep_gemm")
+    seen: list[Any] = []
+
+    def packed(wq: Any, ws: Any, **_: Any) -> tuple[Any, Any]:
+        seen.append(ws.dtype)
+        return wq, ws
+
+    source.deepgemm_post_process_fp8_weight_block = packed
+    kernel = kernel_of(DEEP_GEMM_KERNEL, "deep_gemm")
+    kernel.is_deep_gemm_supported, kernel.use_deep_gemm_e8m0 = True, True
+    kernel.process_weights_after_loading(layer_with(name, every_exponent()))
+    if not seen:
+        raise AttributeError("DeepGEMM's post-load code no longer calls deepgemm_post_process_fp8_weight_block")
+    if seen != [torch.float8_e8m0fnu]:
+        raise Bad(f"{name}: DeepGEMM's kernel is handed {seen[0]}, it packs E8M0 itself")
+
+
+def check() -> None:
+    fake_device(capability_at_hand())
+    stub_compiled_op()
+    for name in SCALE_NAMES:
+        check_kernel(name)
+        check_deep_gemm(name)
+
+
+def answer() -> int:
+    try:
+        check()
+    except Bad as problem:
+        print(f"bad: E8M0 scales: {problem}")
+        return 1
+    except Exception as error:
+        traceback.print_exc(file=sys.stdout)
+        if CHECK in str(error):
+            print(f"bad: E8M0 scales reach the compiled op: {error}")
+            return 1
+        print(f"cannot tell: {type(error).__name__}: {error}")
+        return 125
+    print("good: the op is fed float32 scales of the same value, DeepGEMM still gets E8M0")
+    return 0
+
+
+def main() -> int:
+    tree = Path(os.environ.get("PATCHKIT_TREE") or Path.cwd()).resolve()
+    if not (tree / "vllm" / "__init__.py").is_file():
+        print(f"cannot tell: {tree} holds no vllm package")
+        return 125
+    source = tree / PACKAGE.replace(".", "/") / "cutlass.py"
+    if not source.is_file() or f"class {KERNEL}" not in source.read_text(encoding="utf-8"):
+        print("patchkit: absent")
+        return 0
+    sys.path.insert(0, str(tree))
+    return answer()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
