@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+
+def _nothing() -> None:
+    """Renew nothing."""
 
 
 @dataclass(frozen=True)
@@ -16,3 +20,5 @@ class Environment:
     tree: Path
     tree_id: str
     variables: Mapping[str, str]  # the whole environment of the process; nothing is inherited
+    versions: Mapping[str, str] = field(default_factory=dict)  # python, platform, and every installed package
+    renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run

@@ -1,0 +1,88 @@
+"""Open an environment: interpreter or venv, the tree on disk, private caches."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchkit.environment.caches import PrivateRoots, build_variables, make_roots
+from patchkit.environment.environment import Environment
+from patchkit.environment.local import Interpreter, find_interpreter
+from patchkit.environment.pool import Slot, hold_slot
+from patchkit.environment.venv import make_venv, venv_id
+from patchkit.tools.cache import digest_of
+from patchkit.tools.objects import Repository
+from patchkit.tools.toolkit import Toolkit
+
+
+@dataclass(frozen=True)
+class EnvironmentRequest:
+    """What a recipe asks for. Without `requirements` the interpreter is used as it is: `python`, or patchkit's own."""
+
+    requirements: Path | None = None
+    python: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    model_caches: tuple[str, ...] = ()
+
+
+def environment_id(toolkit: Toolkit, request: EnvironmentRequest) -> str:
+    """Return a hash of what goes into an environment; nothing is built. Raises `RequestError`, `ToolMissing`."""
+    return _id_of(find_interpreter(toolkit, request.python), request)
+
+
+@contextlib.contextmanager
+def open_environment(
+    toolkit: Toolkit, request: EnvironmentRequest, patched_tree_id: str, repository: Repository
+) -> Iterator[Environment]:
+    """Hold an environment in which a tree can be run: the tree on disk, in a folder nobody else uses meanwhile.
+
+    Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`.
+    """
+    base = find_interpreter(toolkit, request.python)
+    interpreter = base
+    if request.requirements is not None:
+        interpreter = find_interpreter(toolkit, str(make_venv(toolkit, base, request.requirements)))
+    identity = _id_of(base, request)
+    with hold_slot(toolkit.cache, repository, patched_tree_id) as slot, make_roots(slot.path, toolkit.env) as roots:
+        shared = toolkit.cache.scratch("bytecode") / identity[:20]
+        renewal = _Renewal(slot, roots, interpreter, shared)
+        renewal.share()
+        variables = build_variables(toolkit.env, request.env, request.model_caches, roots)
+        yield Environment(
+            id=identity,
+            python=interpreter.path,
+            tree=slot.root,
+            tree_id=patched_tree_id,
+            variables={**variables, "PYTHONPATH": str(slot.root)},
+            versions=interpreter.versions,
+            renew=renewal.renew,
+        )
+
+
+@dataclass(frozen=True)
+class _Renewal:
+    """Makes the next run of a probe as the first: the tree as it was, caches empty."""
+
+    slot: Slot
+    roots: PrivateRoots
+    interpreter: Interpreter
+    shared: Path
+
+    def renew(self) -> None:
+        """Undo what a run did. The tree's byte code stays only if no file of the tree was touched."""
+        touched = self.slot.restore()
+        self.roots.renew(keep_bytecode=not touched)
+        if touched:
+            self.share()
+
+    def share(self) -> None:
+        """Let the interpreter's own libraries keep their byte code."""
+        libraries = [path for path in self.interpreter.libraries if path not in self.slot.root.parents]
+        self.roots.share_bytecode(libraries, self.shared)
+
+
+def _id_of(base: Interpreter, request: EnvironmentRequest) -> str:
+    packages = base.id if request.requirements is None else venv_id(base, request.requirements)
+    return digest_of([packages, dict(request.env), list(request.model_caches)])

@@ -1,0 +1,103 @@
+"""Evidence → answer. Pure, so that old evidence can be graded again.
+
+Only a failure that shows the issue's signature is bad: a commit that fails in another way says nothing about the issue.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from dataclasses import dataclass
+
+from patchkit.recipe.model import Issue, Repro
+from patchkit.verdict.evidence import Evidence, Run, search
+from patchkit.verdict.verdict import Answer, Reason
+
+UNDECIDED = 125
+PYTEST_PROBLEMS = {
+    2: "pytest was interrupted",
+    3: "internal error of pytest",
+    4: "usage error of pytest",
+    5: "no tests",
+}
+NO_SPACE = re.compile(r"\[Errno 28\]|No space left on device")
+EXCEPTION_LINE = re.compile(
+    r"^(?:E {1,9})?[A-Za-z_][\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Failure|Failed)\b.*$", re.M
+)
+PASSED = re.compile(r"\b[1-9]\d* passed\b")
+
+
+@dataclass(frozen=True)
+class Grade:
+    """An answer, why, and one line of detail."""
+
+    answer: Answer
+    reason: Reason
+    detail: str
+
+
+def grade(evidence: Evidence, issue: Issue, repro: Repro) -> Grade:
+    """Return what the evidence says; runs that disagree, or that never touched the tree, say nothing."""
+    signature = repro.signature or issue.signature
+    grades = [_grade_run(evidence, run, signature) for run in evidence.runs]
+    answers = Counter(one.answer for one in grades)
+    if len(answers) > 1:
+        counts = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
+        return Grade(Answer.SKIP, Reason.FLAKY, f"{len(grades)} runs disagree: {counts}")
+    first = grades[0]
+    return _refuse_without_files(evidence, first) if first.answer is not Answer.SKIP else first
+
+
+def _refuse_without_files(evidence: Evidence, answer: Grade) -> Grade:
+    """Refuse an answer from a repro that read no file of the tree: it would be the same on any tree.
+
+    To say that a feature is absent it is enough to have looked: listed a folder, or tried to open what is not there.
+    """
+    if evidence.loaded or (answer.reason is Reason.ABSENT and evidence.looked):
+        return answer
+    what = "did not look at the tree" if answer.reason is Reason.ABSENT else "read no file of the tree"
+    said = "absent" if answer.reason is Reason.ABSENT else str(answer.answer)
+    return Grade(Answer.SKIP, Reason.NOTHING_LOADED, f"said {said}, but {what}: it proves nothing")
+
+
+def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
+    if run.timed_out:
+        return Grade(Answer.SKIP, Reason.TIMEOUT, f"no answer after {run.duration_seconds:.0f} s; {last_words(run)}")
+    if run.exit_code == 0:
+        return _grade_pass(evidence, run)
+    if evidence.kind == "pytest" and run.exit_code in PYTEST_PROBLEMS:
+        reason = Reason.UNDECIDED if run.exit_code == 5 else Reason.OTHER_FAILURE
+        return Grade(Answer.SKIP, reason, f"{PYTEST_PROBLEMS[run.exit_code]}: {last_words(run)}")
+    if run.exit_code == UNDECIDED:
+        return Grade(Answer.SKIP, Reason.UNDECIDED, last_words(run) or "the repro could not tell")
+    found = search(signature, run.output) or (run.found if signature == evidence.signature else "")
+    if found:
+        return Grade(Answer.BAD, Reason.SIGNATURE, found)
+    reason = Reason.INFRASTRUCTURE if NO_SPACE.search(run.output) else Reason.OTHER_FAILURE
+    return Grade(Answer.SKIP, reason, f"{_ending(run)} without the signature: {last_words(run) or 'no output'}")
+
+
+def _grade_pass(evidence: Evidence, run: Run) -> Grade:
+    absent = [mark for mark in run.marks if re.match(r"absent\b", mark)]
+    if absent:
+        return Grade(Answer.GOOD, Reason.ABSENT, absent[-1].removeprefix("absent").lstrip(" :—-") or "not there yet")
+    if evidence.kind == "pytest" and not PASSED.search(run.output):
+        return Grade(Answer.SKIP, Reason.UNDECIDED, f"no test passed: {last_words(run)}")
+    return Grade(Answer.GOOD, Reason.PASSED, "")
+
+
+def _ending(run: Run) -> str:
+    if run.exit_code >= 0:
+        return f"exit {run.exit_code}"
+    try:
+        return f"killed by {signal.Signals(-run.exit_code).name}"
+    except ValueError:
+        return f"killed by signal {-run.exit_code}"
+
+
+def last_words(run: Run) -> str:
+    """Return the last line of a run's output that names an exception, else its last line; '' without output."""
+    exceptions = EXCEPTION_LINE.findall(run.output)
+    lines = [line for line in run.output.splitlines() if line.strip()]
+    return (exceptions or lines or [""])[-1].strip()[:500]

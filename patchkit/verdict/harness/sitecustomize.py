@@ -1,0 +1,111 @@
+"""Runs at the start of every Python process of a probe: notes which files of the tree are really read.
+
+A repro that never touches the tree under test proves nothing, whatever it prints. So each file below PATCHKIT_TREE
+that is opened or imported is appended to the file PATCHKIT_LOADED as `F <path>`; a look that found no file (a folder
+that is listed, a path that is not there) as `L <path>`. Every line is written at once: it survives `os._exit` and
+SIGKILL.
+
+This runs inside the repro, on whatever Python that has: standard library only, and no error of its own may escape.
+"""
+# Neither pathlib nor typing: every process of a probe would pay for their import.
+# ruff: noqa: PTH100, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOOKS = frozenset({"os.listdir", "os.scandir"})
+WATCHED = frozenset({"open", "import", "ctypes.dlopen", *LOOKS})
+IMPORTER = "<frozen importlib._bootstrap_external>"
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+MISHAPS = (OSError, ValueError, TypeError, IndexError, AttributeError, RecursionError)
+_os = (os.open, os.write, os.close, os.fsdecode, os.path.isfile, os.path.abspath, os.getpid)  # before anyone mocks them
+
+
+class Recorder:
+    """The audit hook of one process."""
+
+    def __init__(self, tree: str, log: str) -> None:
+        """Watch a tree, under the name it was given and under its real one."""
+        self.log = log
+        self.tree = os.path.abspath(tree)
+        self.roots = tuple({self.tree, os.path.realpath(tree)})
+        self.bytecode = (sys.pycache_prefix or "").rstrip("/")
+        self.prefixes = tuple(root + "/" for root in self.roots)
+        if self.bytecode:
+            self.prefixes += tuple(self.bytecode + prefix for prefix in self.prefixes)
+        self.seen: set[str] = set()
+
+    def __call__(self, event: str, arguments: Sequence[object]) -> None:
+        """Take an audit event; whatever goes wrong here must not reach the program."""
+        if event in WATCHED:
+            try:
+                self.take(event, arguments)
+            except MISHAPS:
+                return
+
+    def take(self, event: str, arguments: Sequence[object]) -> None:
+        """Note the path of an event, if it lies in the tree and is new."""
+        given = arguments[1] if event == "import" else arguments[0]
+        if not isinstance(given, (str, bytes, os.PathLike)) or (event == "open" and _only_writes(arguments[2])):
+            return
+        path = self.place_of(_os[3](given))
+        if path is None or path in self.seen:
+            return
+        if event in LOOKS and path in self.roots and sys._getframe(2).f_code.co_filename == IMPORTER:
+            return  # every import lists the folders of sys.path: that is no look at the tree
+        self.seen.add(path)
+        self.note(path, looks=event in LOOKS)
+
+    def place_of(self, path: str) -> str | None:
+        """Return the absolute path if it lies in the tree (or is byte code of it), else None."""
+        if path.startswith("/") and "/." not in path and not path.startswith(self.prefixes):
+            return path if path in self.roots else None
+        path = _os[5](path)
+        return path if path in self.roots or path.startswith(self.prefixes) else None
+
+    def note(self, path: str, looks: bool) -> None:
+        """Append a line for a path: the source of byte code, relative to the tree."""
+        if self.bytecode and path.startswith(self.bytecode + "/"):
+            folder, _, name = path[len(self.bytecode) :].rpartition("/")
+            path = folder + "/" + name.partition(".")[0] + ".py"
+        inside = [path[len(root) + 1 :] for root in self.roots if path == root or path.startswith(root + "/")]
+        if not inside:
+            return
+        found = not looks and _os[4](os.path.join(self.tree, inside[0]))
+        line = ("F " if found else "L ") + (inside[0].replace("\n", "?") or ".") + "\n"
+        descriptor = _os[0](self.log, FLAGS, 0o600)
+        try:
+            _os[1](descriptor, line.encode("utf-8", "surrogateescape"))
+        finally:
+            _os[2](descriptor)
+
+
+def _only_writes(flags: object) -> bool:
+    """Return whether a file is opened to be written only: that is not reading the tree."""
+    return isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+
+
+def _chain() -> None:
+    """Run the sitecustomize that this one hides, if the environment has one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    own = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", own)
+
+
+if os.environ.get("PATCHKIT_TREE") and os.environ.get("PATCHKIT_LOADED"):
+    sys.addaudithook(Recorder(os.environ["PATCHKIT_TREE"], os.environ["PATCHKIT_LOADED"]))
+if __name__ == "sitecustomize":
+    _chain()

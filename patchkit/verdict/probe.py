@@ -1,0 +1,152 @@
+"""Run a repro on a tree: in a folder of its own, watched, with a time limit, as often as it asks for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchkit.environment.environment import Environment
+from patchkit.errors import RequestError
+from patchkit.recipe.library import LoadedIssue
+from patchkit.recipe.model import Repro
+from patchkit.source.commit import Commit
+from patchkit.source.source import FactSettings
+from patchkit.tools.cache import digest_of, storage_errors
+from patchkit.tools.process import run_logged
+from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.evidence import KIND, Evidence, Run, read_loaded, read_log, write_evidence
+
+HARNESS = Path(__file__).parent / "harness"
+PROBE_FORMAT = 1  # raised when the harness or the probe changes what a repro sees
+PYTEST_FILE = re.compile(r"(test_.*|.*_test)\.py")
+PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
+
+
+@dataclass(frozen=True)
+class ReproRun:
+    """A repro to run: of which issue, at which commit, and what it is told of the target."""
+
+    issue: LoadedIssue
+    repro: Repro
+    commit: Commit
+    settings: FactSettings = field(default_factory=FactSettings)
+
+    @property
+    def script(self) -> Path:
+        """Return the script in the issue's folder."""
+        return (self.issue.folder / self.repro.script).resolve()
+
+    @property
+    def signature(self) -> str:
+        """Return the regular expression that a failure must show."""
+        return self.repro.signature or self.issue.issue.signature
+
+    @property
+    def is_pytest(self) -> bool:
+        """Return whether the script is a pytest file, by its name."""
+        return PYTEST_FILE.fullmatch(self.script.name) is not None
+
+
+def evidence_key(environment: Environment, run: ReproRun) -> str:
+    """Return the hash of all that a probe depends on: equal trees share it, whatever commit they come from."""
+    told = _variables(environment.tree, run)
+    for name in ("PATCHKIT_TREE", "PATCHKIT_COMMIT"):
+        del told[name]
+    parts = [environment.tree_id, environment.id, run.issue.sha256, run.repro.model_dump(mode="json"), told]
+    return digest_of([PROBE_FORMAT, *parts])
+
+
+def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evidence:
+    """Run a repro as often as it asks for and keep the evidence; each run finds the tree and its caches as new.
+
+    Raises `RequestError` when the script is missing, `StoreFailure` when evidence cannot be written.
+    """
+    if not run.script.is_file():
+        raise RequestError(
+            f"{run.script}: the script of repro {run.repro.name} is missing", "see `script` in issue.yaml"
+        )
+    with storage_errors(toolkit.cache.root):
+        scratch = Path(tempfile.mkdtemp(prefix=f"{KIND}-", dir=toolkit.cache.scratch("partial")))
+    try:
+        record = scratch / "loaded"
+        variables = {**environment.variables, **_variables(environment.tree, run), "PATCHKIT_LOADED": str(record)}
+        variables["PYTHONPATH"] = f"{HARNESS}:{environment.variables['PYTHONPATH']}"
+        logs = tuple(scratch / f"run-{number}.log" for number in range(1, run.repro.repeat + 1))
+        runs = []
+        for number, log in enumerate(logs):
+            if len(logs) > 1:
+                toolkit.progress.advance(f"run {run.issue.slug}/{run.repro.name}", number, len(logs))
+            environment.renew()
+            runs.append(_run_once(environment, run, log, variables))
+        evidence = _collect(environment, run, tuple(runs), record)
+        return write_evidence(toolkit.cache, evidence_key(environment, run), evidence, logs)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _collect(environment: Environment, run: ReproRun, runs: tuple[Run, ...], record: Path) -> Evidence:
+    loaded, looked = read_loaded(record)
+    return Evidence(
+        issue=run.issue.slug,
+        issue_sha256=run.issue.sha256,
+        repro=run.repro.name,
+        kind="pytest" if run.is_pytest else "script",
+        signature=run.signature,
+        command=_command(environment, run),
+        commit=run.commit.id,
+        version=run.commit.version,
+        tree=environment.tree_id,
+        environment=environment.id,
+        versions=dict(environment.versions),
+        runs=runs,
+        loaded=tuple(sorted(loaded)),
+        looked=tuple(sorted(looked - loaded)),
+    )
+
+
+def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Mapping[str, str]) -> Run:
+    """Run the script once, in a new folder that is not in the tree."""
+    with storage_errors(log.parent):
+        folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
+    done = run_logged(
+        _command(environment, run), log, cwd=folder, env=variables, timeout_seconds=run.repro.timeout_seconds
+    )
+    facts = read_log(log, run.signature)
+    shutil.rmtree(folder, ignore_errors=True)
+    return Run(
+        exit_code=done.exit_code,
+        timed_out=done.timed_out,
+        duration_seconds=round(done.duration_seconds, 3),
+        output=facts.output,
+        size_bytes=facts.size_bytes,
+        marks=facts.marks,
+        found=facts.found,
+    )
+
+
+def _command(environment: Environment, run: ReproRun) -> tuple[str, ...]:
+    if run.is_pytest:
+        folder = str(run.script.parent)
+        places = ("--rootdir", folder, "--confcutdir", folder)
+        return (str(environment.python), "-m", "pytest", *PYTEST_OPTIONS, *places, str(run.script))
+    return (str(environment.python), str(run.script))
+
+
+def _variables(tree: Path, run: ReproRun) -> dict[str, str]:
+    """Return what a repro is told; facts that nobody knows are empty."""
+    settings = run.settings
+    pins = {f"PATCHKIT_PIN_{re.sub('[^A-Z0-9]', '_', name.upper())}": value for name, value in settings.pins.items()}
+    return {
+        "PATCHKIT_TREE": str(tree),
+        "PATCHKIT_COMMIT": run.commit.id,
+        "PATCHKIT_VERSION": run.commit.version or "",
+        "PATCHKIT_UPSTREAM": run.commit.upstream,
+        "PATCHKIT_ARCH": settings.arch or "",
+        "PATCHKIT_PYTHON": settings.python or "",
+        "PATCHKIT_TORCH": settings.torch or "",
+        **pins,
+    }
