@@ -1,0 +1,92 @@
+"""A series onto a tree: every patch is tried and reported, and there is a patched tree only when all of them stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchkit.recipe.condition import Facts, parse_condition
+from patchkit.recipe.model import Change
+from patchkit.source.commit import Tree
+from patchkit.source.source import Source
+from patchkit.stack.change import Ground, apply_change
+from patchkit.stack.gate import check_gate
+from patchkit.stack.ladder.attempt import Attempt
+from patchkit.stack.outcome import Outcome, PatchedTree, PatchRecord, SeriesResult
+from patchkit.stack.paths import native_files
+from patchkit.stack.series import StackPatch
+from patchkit.tools.objects import Delta, Repository
+
+
+def apply_series(source: Source, base: Tree, series: Sequence[StackPatch], facts: Facts) -> SeriesResult:
+    """Apply patches one on top of the other; after one that fails the rest is tried on the tree without it.
+
+    Nothing but objects is written to the store. Raises `RequestError` for what is wrong at every commit (a commit to
+    revert that upstream does not have).
+    """
+    tree = base.id
+    records: list[PatchRecord] = []
+    for patch in series:
+        attempt = _attempt_patch(Ground(source, base.commit, tree), patch, facts, records)
+        deltas = base.repository.diff(tree, attempt.tree)
+        attempt = _pass_gate(base.repository, tree, attempt, deltas)
+        records.append(_record(patch, attempt, deltas))
+        tree = attempt.tree
+    stands = all(record.outcome.stands for record in records)
+    return SeriesResult(tuple(records), PatchedTree(tree, base, tuple(records)) if stands else None)
+
+
+def _attempt_patch(ground: Ground, patch: StackPatch, facts: Facts, records: Sequence[PatchRecord]) -> Attempt:
+    for condition in patch.when:
+        decision = parse_condition(condition).decide(facts)
+        if not decision.holds:
+            return Attempt(Outcome.NOT_APPLICABLE, "none", decision.reason, ground.tree)
+    change, reason = _choose_change(patch.changes, facts)
+    if change is None:
+        return Attempt(Outcome.NOT_APPLICABLE, "none", reason, ground.tree)
+    if missing := _missing_requirement(patch, records):
+        return Attempt(Outcome.CONFLICT, "none", missing, ground.tree)
+    return apply_change(ground, patch, change)
+
+
+def _choose_change(changes: Sequence[Change], facts: Facts) -> tuple[Change | None, str]:
+    """Return the first change whose condition holds; else None and why none of them does."""
+    reasons = []
+    for change in changes:
+        if change.when is None:
+            return change, ""
+        decision = parse_condition(change.when).decide(facts)
+        if decision.holds:
+            return change, ""
+        reasons.append(decision.reason)
+    return None, "; ".join(dict.fromkeys(reasons))
+
+
+def _missing_requirement(patch: StackPatch, records: Sequence[PatchRecord]) -> str:
+    outcomes = {record.patch: record.outcome for record in records}
+    for name in patch.requires:
+        if name not in outcomes:
+            return f"requires {name}, which does not come before it in the series"
+        if not outcomes[name].stands:
+            return f"requires {name}, which does not stand ({outcomes[name]})"
+    return ""
+
+
+def _pass_gate(repository: Repository, tree: str, attempt: Attempt, deltas: Sequence[Delta]) -> Attempt:
+    """Return the attempt, or a review on the tree before when what it made is broken Python."""
+    complaint = check_gate(repository, deltas)
+    return Attempt(Outcome.REVIEW, attempt.method, complaint, tree) if complaint else attempt
+
+
+def _record(patch: StackPatch, attempt: Attempt, deltas: Sequence[Delta]) -> PatchRecord:
+    files = tuple(delta.path for delta in deltas) if attempt.outcome.stands else ()
+    native = native_files(files)
+    note = f"; needs a native build ({native[0]}{' …' if native[1:] else ''})" if native else ""
+    return PatchRecord(
+        patch=patch.name,
+        outcome=attempt.outcome,
+        method=attempt.method,
+        detail=attempt.detail + note,
+        files=files,
+        sha256=patch.sha256,
+        native=bool(native),
+    )

@@ -1,0 +1,112 @@
+"""What one rung of the ladder made of one change: a tree, or the reasons why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from patchkit.stack.outcome import Outcome
+
+LISTED_FAILURES = 3  # of one patch in its detail: the first ones tell what is wrong, `status` tells all
+
+
+class HunkState(StrEnum):
+    """applied: at `line`. upstream: what it makes is there already. failed: see the message."""
+
+    APPLIED = "applied"
+    UPSTREAM = "upstream"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class HunkResult:
+    """Where one hunk landed. `number` and `line` count from 1; `offset` is in lines from where the patch says."""
+
+    number: int
+    state: HunkState
+    line: int = 0
+    offset: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What became of the part of a patch that is about one file."""
+
+    path: str
+    outcome: Outcome
+    hunks: tuple[HunkResult, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a rung made of a change. `tree` is the result, the tree before where the outcome does not stand."""
+
+    outcome: Outcome
+    method: str
+    detail: str
+    tree: str
+    files: tuple[FileResult, ...] = field(default=(), compare=False)
+
+
+def summarize(results: Sequence[FileResult]) -> tuple[Outcome, str]:
+    """Return the outcome of a patch from those of its files, and what to tell about it in one line."""
+    failed = [result for result in results if not result.outcome.stands]
+    if failed:
+        return _summarize_failure(failed, len(results))
+    outcomes = {result.outcome for result in results}
+    if outcomes == {Outcome.ALREADY_UPSTREAM}:
+        return Outcome.ALREADY_UPSTREAM, _count(results)
+    if outcomes & {Outcome.ALREADY_UPSTREAM, Outcome.PARTLY_UPSTREAMED}:
+        return Outcome.PARTLY_UPSTREAMED, "; ".join(filter(None, map(_upstreamed, results)))
+    if Outcome.OFFSET in outcomes:
+        return Outcome.OFFSET, "; ".join(filter(None, map(_offsets, results)))
+    return Outcome.CLEAN, _count(results)
+
+
+def is_test(path: str) -> bool:
+    """Return whether a file lies below a folder of tests."""
+    return not {"test", "tests"}.isdisjoint(PurePosixPath(path).parts[:-1])
+
+
+def _summarize_failure(failed: Sequence[FileResult], total: int) -> tuple[Outcome, str]:
+    told = [f"{result.path}: {result.message}" for result in failed[:LISTED_FAILURES]]
+    if len(failed) > LISTED_FAILURES:
+        told.append(f"and {len(failed) - LISTED_FAILURES} more files")
+    detail = "; ".join(told)
+    outcomes = {result.outcome for result in failed}
+    if Outcome.BROKEN in outcomes:
+        return Outcome.BROKEN, detail
+    if len(failed) < total and all(is_test(result.path) for result in failed):
+        folders = sorted({PurePosixPath(result.path).parts[0] for result in failed})
+        globs = ", ".join(f'"{folder}/**"' for folder in folders)
+        return Outcome.TEST_ONLY, f"only tests fail (exclude: [{globs}] leaves them out): {detail}"
+    return Outcome.TARGET_GONE if outcomes == {Outcome.TARGET_GONE} else Outcome.CONFLICT, detail
+
+
+def _count(results: Sequence[FileResult]) -> str:
+    hunks = sum(len(result.hunks) for result in results)
+    files = len({result.path for result in results})
+    return f"{_plural(hunks, 'hunk')} in {_plural(files, 'file')}" if hunks else _plural(files, "file")
+
+
+def _offsets(result: FileResult) -> str:
+    moved = [f"hunk {hunk.number} {hunk.offset:+d}" for hunk in result.hunks if hunk.offset]
+    return f"{result.path}: {', '.join(moved)}" if moved else ""
+
+
+def _upstreamed(result: FileResult) -> str:
+    if result.outcome is Outcome.ALREADY_UPSTREAM:
+        return f"{result.path}: already upstream"
+    there = [str(hunk.number) for hunk in result.hunks if hunk.state is HunkState.UPSTREAM]
+    if result.outcome is Outcome.PARTLY_UPSTREAMED:
+        what = f"hunk {', '.join(there)} of {len(result.hunks)}" if there else "a part"
+        return f"{result.path}: {what} already upstream"
+    return ""
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

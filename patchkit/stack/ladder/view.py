@@ -1,0 +1,76 @@
+"""A tree while a patch is being applied: what stands in the base, with what the patch has written so far on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from patchkit.tools.objects import Entry, Repository
+
+SYMLINK, SUBMODULE = 0o120000, 0o160000
+REGULAR = frozenset({0o100644, 0o100755})
+
+
+@dataclass
+class View:
+    """Files by path; nothing is stored before `store`.
+
+    A rename takes its source from the base, whatever happened to that path since: the parts of a git diff do not depend
+    on their order, so two files can change places.
+    """
+
+    repository: Repository
+    tree: str
+    leaving: frozenset[str] = frozenset()  # what the patch renames: another file may take its place
+    written: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+
+    def read(self, path: str) -> tuple[int, bytes] | None:
+        """Return mode and bytes of the file at a path, None when there is none. Submodules read as empty."""
+        if path in self.written:
+            return self.written[path]
+        return None if path in self.deleted else self.read_base(path)
+
+    def read_base(self, path: str) -> tuple[int, bytes] | None:
+        """Return mode and bytes of a file before the patch; of one that only the patch made, as it is now."""
+        entry = self.repository.entry(self.tree, path)
+        if entry is None:
+            return self.written.get(path)
+        return entry.mode, b"" if entry.mode == SUBMODULE else self.repository.read_blob(entry.blob)
+
+    def occupied(self, path: str) -> bool:
+        """Return whether a rename or copy would overwrite something at a path."""
+        free = path in self.deleted or path in self.leaving
+        return path in self.written or (not free and self.repository.entry(self.tree, path) is not None)
+
+    def write(self, path: str, mode: int, data: bytes) -> None:
+        """Set a file."""
+        self.written[path] = (mode, data)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, also one that the patch made itself."""
+        self.written.pop(path, None)
+        self.deleted.add(path)
+
+    def move_away(self, path: str) -> None:
+        """Delete the base's file at a path, unless the patch has put another one there."""
+        self.deleted.add(path)
+
+    def obstacle(self, path: str) -> str:
+        """Return why nothing may be written at a path: it is, or lies below, a symlink or submodule; else ''."""
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):
+            above = "/".join(parts[:length])
+            entry = None if above in self.deleted else self.repository.entry(self.tree, above)
+            if entry is not None and entry.mode not in REGULAR:
+                return f"{above} is a {'submodule' if entry.mode == SUBMODULE else 'symlink'}, which no patch may touch"
+        return ""
+
+    def store(self) -> str:
+        """Store the files and return the id of the new tree.
+
+        Raises `ValueError` where files and folders are in each other's way.
+        """
+        changes: dict[str, Entry | None] = dict.fromkeys(self.deleted)
+        for path, (mode, data) in self.written.items():
+            changes[path] = Entry(mode, self.repository.write_blob(data))
+        return self.repository.edit(self.tree, changes)
