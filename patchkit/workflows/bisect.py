@@ -1,0 +1,287 @@
+"""Find the first bad commit: run what the search decides through the pipeline, and keep every finished probe.
+
+The state is a journal and nothing else. A killed bisect goes on where it stopped: the same request has the same key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchkit.errors import RequestError
+from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, source_of
+from patchkit.recipe.library import LoadedIssue, LoadedRecipe
+from patchkit.recipe.model import Repro
+from patchkit.report.bisect import Tally, answer_document, probe_document
+from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, build_chain, build_graph, decide, fold
+from patchkit.search.bisection import suspects
+from patchkit.source.commit import Commit
+from patchkit.source.source import Axis, Source
+from patchkit.tools.cache import digest_of
+from patchkit.tools.journal import Journal
+from patchkit.tools.process import end_children
+from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.verdict import Reason, Series, Verdict
+
+Tell = Callable[[Mapping[str, Any]], None]
+RETRIES = 2  # of a probe that the machine spoiled: a third failure in a row is no accident
+STOP_SECONDS = 5.0  # for threads to notice that their processes are gone
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to look for, and how. `axis` None: releases for a package, commits for git."""
+
+    recipe: Path
+    source: Preference
+    issue: str
+    good: str
+    bad: str
+    axis: Axis | None = None
+    series: Series = "others"
+    jobs: int = 1
+    restart: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The request with everything that it names at hand."""
+
+    opened: OpenedRecipe
+    issue: LoadedIssue
+    repro: Repro
+    source: Source
+    axis: Axis
+    series: Series
+    good: Commit
+    bad: Commit
+    graph: CommitGraph
+
+    def ask(self, node: str, fresh: bool) -> Verdict:
+        """Return the verdict at a node; a failure of the machine is tried again."""
+        commit = self.source.resolve(node)
+        question = Question(commit, self.issue, self.repro, self.series, fresh)
+        for _ in range(RETRIES):
+            verdict = judge(self.opened, question)
+            if verdict.reason is not Reason.INFRASTRUCTURE:
+                return verdict
+        return judge(self.opened, question)
+
+    @property
+    def key(self) -> str:
+        """Name the question by everything that the answers depend on."""
+        loaded = self.opened.loaded
+        return digest_of(
+            {
+                "recipe": loaded.recipe.model_dump(mode="json"),
+                "patches": {slug: patch.sha256 for slug, patch in loaded.patches.items()},
+                "issue": [self.issue.slug, self.issue.sha256, self.repro.name],
+                "ends": [self.good.id, self.bad.id],
+                "axis": self.axis,
+                "series": self.series,
+            }
+        )[:32]
+
+
+def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
+    """Find the first bad commit and return the result's document, which is also the last event told.
+
+    Raises `RequestError` when the request names something that is not there or another process is at the same bisect.
+    """
+    subject = _open_subject(open_recipe(toolkit, request.recipe, request.source), request)
+    with _alone(toolkit, subject.key):
+        journal = Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
+        if request.restart:
+            journal.clear()
+        session = Session(subject, journal, tell, Settings(slots=request.jobs), list(journal.read()))
+        session.begin()
+        result = session.conclude(session.search(), request)
+    tell(result)
+    return result
+
+
+def choose_issue(loaded: LoadedRecipe, wanted: str) -> tuple[LoadedIssue, Repro]:
+    """Return the issue and repro that `slug` or `slug/repro` names; the recipe's only issue when empty.
+
+    Raises `RequestError` for a name that the recipe does not have.
+    """
+    slugs = list(dict.fromkeys(issue.slug for issue, _ in loaded.selected))
+    slug, _, name = wanted.partition("/")
+    if not slug and len(slugs) == 1:
+        slug = slugs[0]
+    if slug not in loaded.issues:
+        complaint = f"no issue named {slug}" if slug else "which issue?"
+        raise RequestError(
+            f"{loaded.path}: {complaint}", f"--issue one of: {', '.join(slugs) or 'none in this recipe'}"
+        )
+    issue = loaded.issues[slug]
+    try:
+        return issue, issue.repro(name or None)
+    except KeyError:
+        names = ", ".join(repro.name for repro in issue.issue.repros)
+        raise RequestError(f"{slug}: no repro named {name}", f"it has: {names}") from None
+
+
+def _open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
+    issue, repro = choose_issue(opened.loaded, request.issue)
+    source = source_of(opened, issue.issue.upstream)
+    axis: Axis = request.axis or ("releases" if source.kind == "package" else "commits")
+    good, bad = source.resolve(request.good), source.resolve(request.bad)
+    if good.id == bad.id:
+        raise RequestError(f"{request.good} and {request.bad} are the same commit", "the ends must differ")
+    graph = _make_graph(source, axis, good, bad)
+    return Subject(opened, issue, repro, source, axis, request.series, good, bad, graph)
+
+
+def _make_graph(source: Source, axis: Axis, good: Commit, bad: Commit) -> CommitGraph:
+    try:
+        if axis == "releases":
+            return build_chain(source.releases(good, bad))
+        return build_graph(source.history(good, bad), good.id, bad.id)
+    except ValueError as error:
+        hint = "the good end must be older than the bad one"
+        raise RequestError(f"nothing to search between {good.name} and {bad.name}: {error}", hint) from error
+
+
+@contextlib.contextmanager
+def _alone(toolkit: Toolkit, key: str) -> Iterator[None]:
+    """Keep other processes off one journal."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(toolkit.cache.lock(f"bisects-{key}", timeout_seconds=0))
+        except TimeoutError as error:
+            raise RequestError("another process is at the same bisect", "wait for it, or end it") from error
+        yield
+
+
+@dataclass
+class Session:
+    """One run of a bisect. `events` are those of the journal and, for this run only, what the machine spoiled."""
+
+    subject: Subject
+    journal: Journal
+    tell: Tell
+    settings: Settings
+    events: list[dict[str, Any]]
+
+    def begin(self) -> None:
+        """Tell where the search starts; the journal begins with the same event."""
+        subject = self.subject
+        event = {
+            "event": "start",
+            "recipe": str(subject.opened.loaded.path),
+            **self._about(),
+            "good": subject.good.name,
+            "bad": subject.bad.name,
+            "commits": len(subject.graph.nodes),
+            "known": fold(self.events).runs,
+        }
+        if not self.events:
+            self._keep(event)
+        self.tell(event)
+
+    def search(self) -> Answer | Contradiction:
+        """Run probes until the search knows; what still runs then cannot change the answer and is ended."""
+        workers = Workers(self.subject.ask, self.settings.slots)
+        try:
+            while True:
+                decision = decide(self.subject.graph, fold(self.events), self.settings, workers.running)
+                if not isinstance(decision, Probe):
+                    return decision
+                for node in decision.nodes:
+                    workers.start(Job(node, decision.stage, decision.fresh))
+                self._record(*workers.wait())
+        finally:
+            workers.stop()
+
+    def conclude(self, answer: Answer | Contradiction, request: BisectRequest) -> dict[str, Any]:
+        """Return the result's document."""
+        probes = [event for event in self.events if event["event"] == "probe"]
+        commits = {event["node"]: event["commit"] for event in probes}
+        first_bad = answer.first_bad if isinstance(answer, Answer) else None
+        culprit = commits.get(first_bad) if first_bad else None
+        described = self.subject.source.repository.read_commit(culprit) if culprit else None
+        tally = Tally(probes=len(probes), nodes=len(commits), builds=0)
+        document = answer_document(answer, commits, described, tally) | self._about()
+        return document | {"next": self._advice(document, request)}
+
+    def _record(self, job: Job, verdict: Verdict) -> None:
+        event = probe_document(job.node, verdict, stage=job.stage, fresh=job.fresh)
+        if verdict.reason is Reason.INFRASTRUCTURE:
+            self.events.append(event)  # a skip for now; the next run of this bisect tries it again
+        else:
+            self._keep(event)
+        left = suspects(self.subject.graph, fold(self.events)).bit_count()
+        self.tell({**event, "left": left, "fidelity": verdict.fidelity})
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        self.journal.append(event)
+        self.events.append(event)
+
+    def _about(self) -> dict[str, Any]:
+        subject = self.subject
+        return {
+            "issue": subject.issue.slug,
+            "repro": subject.repro.name,
+            "fidelity": subject.repro.fidelity,
+            "upstream": subject.source.upstream,
+            "axis": subject.axis,
+            "series": subject.series,
+        }
+
+    def _advice(self, document: Mapping[str, Any], request: BisectRequest) -> str:
+        """Say what to do with the answer: a release narrows down to a commit, a commit is looked at."""
+        if document["first_bad"] is None:
+            return ""
+        if self.subject.axis == "commits":
+            return f"git show {document['first_bad']}"
+        ends = ["--good", document["last_good"], "--bad", document["first_bad"], "--axis", "commits", "--source", "git"]
+        issue = f"{self.subject.issue.slug}/{self.subject.repro.name}"
+        command = ["patchkit", "bisect", str(request.recipe), "--issue", issue, *ends]
+        return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A probe that was started."""
+
+    node: str
+    stage: str
+    fresh: bool
+
+
+class Workers:
+    """Probes that run at once, a thread each; results come as they end."""
+
+    def __init__(self, ask: Callable[[str, bool], Verdict], most: int) -> None:
+        self._ask = ask
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="probe")
+        self._jobs: dict[Future[Verdict], Job] = {}
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Return the nodes that are being probed."""
+        return tuple(job.node for job in self._jobs.values())
+
+    def start(self, job: Job) -> None:
+        """Start a probe."""
+        self._jobs[self._pool.submit(self._ask, job.node, job.fresh)] = job
+
+    def wait(self) -> tuple[Job, Verdict]:
+        """Return the next probe to end, with its verdict. Raises what stopped it."""
+        ended = next(iter(wait(self._jobs, return_when=FIRST_COMPLETED).done))
+        return self._jobs.pop(ended), ended.result()
+
+    def stop(self) -> None:
+        """End what still runs; its verdicts count for nothing."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline and not all(future.done() for future in self._jobs):
+            end_children()
+            time.sleep(0.02)
