@@ -1,12 +1,16 @@
-"""A recipe with everything it names, loaded: what the later rooms work on."""
+"""A recipe with everything it names, loaded: what the later rooms work on; and where names are looked up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+import patchkit
 from patchkit.recipe.model import Issue, Patch, Recipe, Repro, RewriteStep
+
+Kind = Literal["patches", "issues", "recipes"]
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,16 @@ class LoadedPatch:
 
 @dataclass(frozen=True)
 class LoadedIssue:
-    """An issue folder. `sha256` covers every file of it: a changed repro is another repro."""
+    """An issue folder. `sha256` covers every file of it but hidden ones: a changed repro is another repro.
+
+    `environments` are the requirements files that its repros name.
+    """
 
     slug: str
     folder: Path
     issue: Issue
     sha256: str
+    environments: Mapping[str, Path] = field(default_factory=dict)
 
     def repro(self, name: str | None) -> Repro:
         """Return a repro by name, the first when None. Raises `KeyError`."""
@@ -45,4 +53,68 @@ class LoadedRecipe:
     patches: Mapping[str, LoadedPatch]
     issues: Mapping[str, LoadedIssue]
     selected: tuple[tuple[LoadedIssue, Repro], ...]
-    root: Path  # the library: the nearest folder above that holds patches/, issues/ and recipes/
+    root: Path  # the library: the nearest folder above that holds patches/ or issues/, else the recipe's own folder
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that the recipe's paths (`series: {file: …}`, `requirements:`) are relative to."""
+        return self.path.parent
+
+    @property
+    def own_requirements(self) -> Path | None:
+        """Return the requirements file of the recipe's `environment:`, or None."""
+        name = self.recipe.environment.requirements
+        return None if name is None else self.folder / name
+
+    def requirements(self, name: str) -> Path:
+        """Return the requirements file that a repro's `environment:` names. Raises `KeyError` for any other name."""
+        return {name: path for issue in self.issues.values() for name, path in issue.environments.items()}[name]
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where names are looked up: the user's own folder first, then what patchkit ships."""
+
+    root: Path
+    shipped: Path | None
+
+    def find(self, kind: Kind, name: str) -> Path | None:
+        """Return the folder of a patch, issue or recipe, or None."""
+        return next((root / kind / name for root in self._roots if (root / kind / name).is_dir()), None)
+
+    def find_environment(self, name: str) -> Path | None:
+        """Return the requirements file of an environment, or None."""
+        files = [root / "recipes" / "environments" / f"{name}.txt" for root in self._roots]
+        return next((file for file in files if file.is_file()), None)
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """Return all names of a kind, sorted."""
+        marker = {"patches": "patch.yaml", "issues": "issue.yaml", "recipes": "recipe.yaml"}[kind]
+        return tuple(sorted({file.parent.name for root in self._roots for file in (root / kind).glob(f"*/{marker}")}))
+
+    def environment_names(self) -> tuple[str, ...]:
+        """Return the names of all environments, sorted."""
+        return tuple(
+            sorted({file.stem for root in self._roots for file in (root / "recipes/environments").glob("*.txt")})
+        )
+
+    @property
+    def _roots(self) -> tuple[Path, ...]:
+        return (self.root,) if self.shipped in (None, self.root) else (self.root, self.shipped)
+
+
+def open_library(folder: Path) -> Library:
+    """Return the library that a folder belongs to: the nearest one above with patches/ or issues/."""
+    folder = folder.absolute()
+    above = (folder, *folder.parents)
+    root = next((one for one in above if (one / "patches").is_dir() or (one / "issues").is_dir()), folder)
+    return Library(root, shipped_library())
+
+
+def shipped_library() -> Path | None:
+    """Return the library that came with patchkit: in the package, or the checkout that it runs from."""
+    package = Path(patchkit.__file__).absolute().parent
+    if (package / "library").is_dir():
+        return package / "library"
+    checkout = package.parent
+    return checkout if (checkout / "pyproject.toml").is_file() and (checkout / "recipes").is_dir() else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from patchkit.recipe.condition import parse_condition
+from patchkit.tools.paths import check_path
 
 
 def _kebab(name: str) -> str:
@@ -42,9 +42,7 @@ def _is_version(text: str) -> str:
 
 
 def _stays_in_tree(text: str) -> str:
-    parts = PurePosixPath(text).parts
-    if ".." in parts or text.startswith("/") or any(part.lower() == ".git" for part in parts):
-        raise ValueError("must be a path inside the upstream tree: no `..`, no leading `/`, no `.git`")
+    check_path(text)
     return text
 
 
@@ -56,12 +54,15 @@ def _begins_with_status(text: str) -> str:
 
 
 SLUG, ISSUE_NAME = r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$"
+OBJECT_ID, SHA256 = r"^[0-9a-f]{40}$", r"^[0-9a-f]{64}$"
 PATTERNS = {  # what a pattern asks for, in words: error messages say this instead of the pattern
     SLUG: "must be a name of lower-case letters, digits, `.`, `_` and `-`",
     ISSUE_NAME: "must be the name of an issue, or `issue/repro`, in lower-case letters, digits, `.`, `_` and `-`",
     r"^[^/\\].*$": "must be a relative path",
     r"^[0-9a-f]{7,40}$": "must be a commit id: 7 to 40 hexadecimal digits, in lower case",
     r"^[^-\s][^\s]*$": "must be a tag, branch, commit id or pull/N: no spaces, and no `-` in front",
+    OBJECT_ID: "must be a whole git id: 40 hexadecimal digits",
+    SHA256: "must be a sha256: 64 hexadecimal digits",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of an environment variable",
 }
 Slug = Annotated[str, Field(pattern=SLUG, max_length=80)]

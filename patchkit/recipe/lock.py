@@ -1,0 +1,169 @@
+"""recipe.lock: everything that moves, held still. Sorted and stable text, no times: equal inputs give equal bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, TypeAdapter
+
+from patchkit.recipe.folder import read_tree
+from patchkit.recipe.library import LoadedRecipe
+from patchkit.recipe.model import SeriesFile, Slug, Strict
+from patchkit.recipe.model.fields import OBJECT_ID, SHA256
+from patchkit.recipe.validate import Complaints, validate
+from patchkit.tools.cache import digest_file, digest_of
+
+Sha256 = Annotated[str, Field(pattern=SHA256)]
+ObjectId = Annotated[str, Field(pattern=OBJECT_ID)]
+
+
+class LockedUpstream(Strict):
+    """The commit of one upstream, and where it was had from."""
+
+    kind: Literal["git", "package"]
+    ref: str = Field(description="The ref that the recipe asked for")
+    commit: ObjectId
+    tree: ObjectId = Field(description="Tree of the commit, before the series")
+    version: str | None = None
+    git: str | None = None
+    package: str | None = None
+    sdist_sha256: Sha256 | None = None
+
+
+class LockedPatch(Strict):
+    """One entry of the series, in order: what it was, and how it applied."""
+
+    patch: str
+    sha256: str = Field(description="Empty for what the upstream's own history holds")
+    outcome: str
+    method: str
+    files: tuple[str, ...] = ()
+
+
+class LockedPull(Strict):
+    """The head of a pull request, frozen."""
+
+    upstream: Slug
+    pull: int = Field(gt=0)
+    commit: ObjectId
+
+
+class LockedImage(Strict):
+    """The base image, by digest."""
+
+    base: str
+    digest: str | None = None
+
+
+class Lock(Strict):
+    """recipe.lock as a type."""
+
+    format: Literal[1] = 1
+    patchkit: str = Field(description="The version that wrote the lock")
+    recipe: Sha256 = Field(description="Digest of the resolved recipe and of everything it names: see `recipe_digest`")
+    upstream: dict[str, LockedUpstream]
+    series: tuple[LockedPatch, ...] = ()
+    pulls: tuple[LockedPull, ...] = ()
+    patches: dict[str, Sha256] = Field(default_factory=dict, description="Digest of each patch folder")
+    issues: dict[str, Sha256] = Field(default_factory=dict, description="Digest of each issue folder")
+    image: LockedImage | None = None
+    tree: ObjectId = Field(description="Tree of the main upstream after the series")
+    tools: dict[str, str] = Field(default_factory=dict, description="Versions of the tools that had a part in it")
+
+
+LOCK: TypeAdapter[Lock] = TypeAdapter(Lock)
+
+
+def read_lock(path: Path) -> Lock | None:
+    """Return the lock in a file, or None when there is no such file. Raises `InvalidFile` for a corrupt one."""
+    if not path.exists():
+        return None
+    complaints = Complaints()
+    lock = check_lock(path, complaints)
+    complaints.raise_any()
+    return lock
+
+
+def check_lock(path: Path, complaints: Complaints) -> Lock | None:
+    """Return the lock in a file, or None after adding what is wrong with it."""
+    root = read_tree(path, complaints)
+    return None if root is None else validate(LOCK, root, complaints)
+
+
+def dump_lock(lock: Lock) -> bytes:
+    """Return the lock as YAML: sorted keys, ids and versions in quotes, what is empty left out."""
+    value = lock.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    head = "# Written by `patchkit lock`. Commit it beside the recipe; do not edit.\n"
+    return (head + yaml.dump({"format": lock.format, **value}, Dumper=_LockDumper, width=10_000)).encode()
+
+
+class _LockDumper(yaml.SafeDumper):
+    """Quotes every text with a digit, so that no YAML reader of any version takes a commit id for a number."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if re.search(r"\d", text) else None)
+
+
+_LockDumper.add_representer(str, _represent_text)
+
+
+def recipe_digest(loaded: LoadedRecipe) -> Sha256:
+    """Return the digest over the resolved recipe and the contents of all patches, issues and files that it names."""
+    entries = [entry for entry in loaded.recipe.series if isinstance(entry, SeriesFile)]
+    requirements = [] if loaded.own_requirements is None else [loaded.own_requirements]
+    requirements += [path for issue in loaded.issues.values() for path in issue.environments.values()]
+    return digest_of(
+        {
+            "recipe": _without_prose(loaded),
+            "patches": _digests(loaded.patches),
+            "issues": _digests(loaded.issues),
+            "files": {entry.file: digest_file(loaded.folder / entry.file) for entry in entries},
+            "requirements": {path.name: digest_file(path) for path in requirements},
+        }
+    )
+
+
+def lock_digests(loaded: LoadedRecipe) -> dict[str, Any]:
+    """Return the fields of a lock that say what it was made from: recipe, patches, issues."""
+    return {
+        "recipe": recipe_digest(loaded),
+        "patches": _digests(loaded.patches),
+        "issues": _digests(loaded.issues),
+    }
+
+
+def is_stale(lock: Lock, loaded: LoadedRecipe) -> str:
+    """Return why a lock does not belong to a recipe any more, or "" when it does."""
+    refs = {name: upstream.ref for name, upstream in loaded.recipe.upstream.items()}
+    return (
+        _difference("patch", lock.patches, _digests(loaded.patches))
+        or _difference("issue", lock.issues, _digests(loaded.issues))
+        or _difference("ref of", {name: upstream.ref for name, upstream in lock.upstream.items()}, refs)
+        or ("" if lock.recipe == recipe_digest(loaded) else "the recipe has changed")
+    )
+
+
+def _difference(noun: str, locked: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the first name that stands on one side only or has another value, in words."""
+    for name in sorted({*locked, *now}):
+        if name not in locked:
+            return f"{noun} {name} is new"
+        if name not in now:
+            return f"{noun} {name} is gone"
+        if locked[name] != now[name]:
+            return f"{noun} {name} has changed"
+    return ""
+
+
+def _digests(loaded: Any) -> dict[str, Sha256]:
+    return {slug: one.sha256 for slug, one in sorted(loaded.items())}
+
+
+def _without_prose(loaded: LoadedRecipe) -> dict[str, Any]:
+    """Return the resolved recipe without what changes nothing: its description and where it was included from."""
+    return loaded.recipe.model_dump(mode="json", by_alias=True, exclude={"description", "include"})
