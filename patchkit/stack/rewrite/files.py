@@ -42,11 +42,11 @@ def rewrite_files(read: Read, steps: Sequence[RewriteStep], folder: Path) -> Rew
     Raises `RewriteError` naming the step and the file.
     """
     contents, done = _run(read, steps, folder)
+    for path, content in contents.items():
+        _check_grammar(path, read(path), content)
     for number, again in enumerate(_repeat(read, contents, steps, folder), 1):
         if not again:
             raise RewriteError(f"{_title(number, steps[number - 1])}: would be made again on top of its own result")
-    for path, content in contents.items():
-        _check_grammar(path, read(path), content)
     there = sum(done)
     if there == len(steps):
         return RewriteResult({}, done=True, detail=f"{_count(there)}, all there already")

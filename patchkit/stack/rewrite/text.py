@@ -122,7 +122,7 @@ def _moved(syntax: Syntax, span: Span, columns: int) -> str:
     at = span[0]
     for number, line in enumerate(lines):
         within_string = any(start < at < end for start, end in syntax.string_spans)
-        if number and line.strip() and not within_string:
+        if number and not within_string and (line.strip() or number == len(lines) - 1):
             cut = min(max(-columns, 0), len(line) - len(line.lstrip()))
             lines[number] = " " * columns + line[cut:]
         at += len(line) + 1
