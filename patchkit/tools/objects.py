@@ -71,7 +71,7 @@ class Repository:
     def __init__(self, path: Path) -> None:
         """Name the repository at a path; it need not exist yet."""
         self.path = path
-        self._opened = threading.local()
+        self._local = threading.local()
 
     def __reduce__(self) -> tuple[type[Repository], tuple[Path]]:
         """Pickle as the path."""
@@ -82,21 +82,21 @@ class Repository:
         if not revision or revision.startswith("-") or "\0" in revision:
             return None
         try:
-            return str(self._git.revparse_single(revision).peel(pygit2.Commit).id)
+            return str(self.opened.revparse_single(revision).peel(pygit2.Commit).id)
         except (KeyError, ValueError, pygit2.GitError):
             return None
 
     def read_commit(self, commit: str) -> CommitRecord:
         """Return what a commit says. Raises `KeyError` when there is no such commit."""
-        found = self._git[commit].peel(pygit2.Commit)
-        paragraph = found.raw_message.decode("utf-8", "replace").strip().split("\n\n", 1)[0]
+        found = self.opened[commit].peel(pygit2.Commit)
+        subject = found.raw_message.decode("utf-8", "replace").strip().split("\n\n", 1)[0]
         return CommitRecord(
             id=str(found.id),
             tree=str(found.tree_id),
             parents=tuple(str(parent) for parent in found.parent_ids),
             author_time=found.author.time,
             commit_time=found.commit_time,
-            subject=" ".join(paragraph.split("\n")),
+            subject=subject.replace("\n", " "),
             author=(found.author.name, found.author.email),
         )
 
@@ -112,14 +112,14 @@ class Repository:
 
     def read_blob(self, blob: str) -> bytes:
         """Return the bytes of a blob. Raises `KeyError` when it is not there."""
-        if isinstance(found := self._git[blob], pygit2.Blob):
+        if isinstance(found := self.opened[blob], pygit2.Blob):
             return bytes(found.data)
         raise KeyError(blob)
 
     def write_blob(self, data: bytes) -> str:
         """Store bytes and return their id. Raises `StoreFailure`."""
         with self.write_errors():
-            return str(self._git.create_blob(data))
+            return str(self.opened.create_blob(data))
 
     def walk(self, tree: str) -> Iterator[tuple[str, Entry]]:
         """Yield every file with its path, recursively, in git's order (by bytes of the path)."""
@@ -148,21 +148,20 @@ class Repository:
         """Return the paths that differ between two trees, in git's order; renames are a deletion and an addition."""
         if old == new:
             return ()
-        options = DiffOption.INCLUDE_TYPECHANGE | DiffOption.SKIP_BINARY_CHECK
-        found = self._tree(old).diff_to_tree(self._tree(new), flags=options, context_lines=0)
+        found = self._tree(old).diff_to_tree(self._tree(new), flags=DiffOption.INCLUDE_TYPECHANGE)
         sides = ((delta.new_file.path, delta.old_file, delta.new_file) for delta in found.deltas)
         return tuple(Delta(path, _side_of(before), _side_of(after)) for path, before, after in sides)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `old` is `new` or one of its ancestors. Raises `KeyError` for an unknown commit."""
-        return bool(self._git[old].id == self._git[new].id or self._git.descendant_of(new, old))
+        return bool(self.opened[old].id == self.opened[new].id or self.opened.descendant_of(new, old))
 
     def parents_between(self, good: str, bad: str) -> dict[str, tuple[str, ...]]:
         """Return the ancestors of `bad` (itself too) that are not ancestors of `good`, each with all its parents.
 
         Oldest first, parents before children. A parent that is no key is `good` or one of its ancestors.
         """
-        walker = self._git.walk(bad, SortMode.TOPOLOGICAL | SortMode.REVERSE)
+        walker = self.opened.walk(bad, SortMode.TOPOLOGICAL | SortMode.REVERSE)
         walker.hide(good)
         return {str(commit.id): tuple(str(parent) for parent in commit.parent_ids) for commit in walker}
 
@@ -170,32 +169,32 @@ class Repository:
         """Store a commit by the fixed committer, in UTC, and return its id; no ref moves. Raises `StoreFailure`."""
         signature = pygit2.Signature(*COMMITTER, time_seconds, 0)
         with self.write_errors():
-            return str(self._git.create_commit(None, signature, signature, message, tree, list(parents)))
+            return str(self.opened.create_commit(None, signature, signature, message, tree, list(parents)))
 
     def set_ref(self, name: str, commit: str) -> None:
         """Point a ref (its full name, refs/…) at a commit, replacing an earlier one. Raises `StoreFailure`."""
         with self.write_errors():
-            self._git.references.create(name, commit, force=True)
+            self.opened.references.create(name, commit, force=True)
 
     def find_ref(self, name: str) -> str | None:
         """Return the commit that a ref (its full name, refs/…) points to, or None."""
         try:
-            return str(self._git.references[name].peel(pygit2.Commit).id)
+            return str(self.opened.references[name].peel(pygit2.Commit).id)
         except (KeyError, ValueError, pygit2.GitError):
             return None
 
     def tags(self) -> dict[str, str]:
         """Return the commit of every tag by the tag's name; tags of other objects are left out."""
-        names = [name for name in self._git.references if name.startswith("refs/tags/")]
+        names = [name for name in self.opened.references if name.startswith("refs/tags/")]
         return {name[10:]: commit for name in names if (commit := self.find_ref(name)) is not None}
 
     def merge_trees(self, base: str, ours: str, theirs: str) -> MergeOutcome:
         """Merge two trees that both come from `base`, renames followed. Raises `StoreFailure`."""
         trees = (self._tree(base), self._tree(ours), self._tree(theirs))
         with self.write_errors():
-            index = self._git.merge_trees(*trees)
+            index = self.opened.merge_trees(*trees)
             if not index.conflicts:
-                return MergeOutcome(str(index.write_tree(self._git)), ())
+                return MergeOutcome(str(index.write_tree(self.opened)), ())
         sides = (side for conflict in index.conflicts for side in conflict if side is not None)
         return MergeOutcome(None, tuple(sorted({side.path for side in sides})))
 
@@ -209,14 +208,15 @@ class Repository:
             raise StoreFailure(f"{self.path}: cannot write git objects: {error}", hint) from error
 
     @property
-    def _git(self) -> pygit2.Repository:
-        opened = getattr(self._opened, "repository", None)
+    def opened(self) -> pygit2.Repository:
+        """Return this thread's pygit2 repository, for `tools` only."""
+        opened = getattr(self._local, "repository", None)
         if opened is None:
-            opened = self._opened.repository = _open_repository(self.path)
+            opened = self._local.repository = _open_repository(self.path)
         return opened
 
     def _tree(self, tree: str) -> pygit2.Tree:
-        return self._git[tree].peel(pygit2.Tree)
+        return self.opened[tree].peel(pygit2.Tree)
 
     def _lookup(self, tree: str, path: str) -> Any:
         """Return the pygit2 object at a path. A submodule's commit is not in the repository, hence Any and no read."""
@@ -236,7 +236,7 @@ class Repository:
 
     def _edit_folder(self, folder: pygit2.Tree | None, changes: Changes, where: str) -> pygit2.Oid:
         """Rebuild one folder. Deeper changes come between deletions and additions, so that one can make room."""
-        builder = self._git.TreeBuilder(folder) if folder is not None else self._git.TreeBuilder()
+        builder = self.opened.TreeBuilder(folder) if folder is not None else self.opened.TreeBuilder()
         here = {parts[0]: entry for parts, entry in changes.items() if len(parts) == 1}
         deeper: dict[str, dict[tuple[str, ...], Entry | None]] = {}
         for (name, *rest), entry in changes.items():
