@@ -32,7 +32,7 @@ def is_slug(value: Any) -> bool:
 def shown(path: Path) -> str:
     """Return a path as messages show it: relative to the current folder where it lies below it."""
     absolute = Path(os.path.normpath(path.absolute()))
-    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else os.path.normpath(path)
 
 
 def read_tree(file: Path, complaints: Complaints) -> Node | None:
@@ -112,7 +112,7 @@ def read_patch(folder: Path, library: Library, complaints: Complaints) -> Loaded
 def read_rewrite(
     file: Path, folder: Path, complaints: Complaints
 ) -> tuple[tuple[RewriteStep, ...] | None, dict[str, Path]]:
-    """Return the steps of a rewrite file, None when something is wrong, and the files that they create from, by name."""
+    """Return the steps of a rewrite file (None when wrong) and the files that they create from, by name."""
     root = read_tree(file, complaints)
     if root is None:
         return None, {}

@@ -92,12 +92,15 @@ def find_recipe(path: Path) -> Path:
 def check_files(paths: tuple[Path, ...]) -> tuple[Problem, ...]:
     """Return everything that is wrong with recipe, patch, issue and rewrite files, and with all of them below folders.
 
-    Raises `RequestError` when a path does not exist, or a folder holds nothing that can be checked.
+    Raises `RequestError` when a path does not exist, or when there is nothing to check below any of them.
     """
+    files = [file for path in paths for file in _checkable(path)]
+    if not files:
+        hint = f"{', '.join(KINDS)} below a folder would be"
+        raise RequestError(f"{', '.join(map(str, paths))}: holds nothing that can be checked", hint)
     complaints = Complaints()
-    for path in paths:
-        for file in _checkable(path):
-            _check_file(file, complaints)
+    for file in files:
+        _check_file(file, complaints)
     return complaints.sorted()
 
 
@@ -111,8 +114,6 @@ def _checkable(path: Path) -> list[Path]:
     for parent, folders, files in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(parent) / name for name in (*KINDS, "recipe.lock") if name in files]
-    if not found:
-        raise RequestError(f"{path}: holds nothing that can be checked", f"{', '.join(KINDS)} below it would be")
     return found
 
 
@@ -151,8 +152,8 @@ class _RecipeReader:
     """Reads one recipe; every method adds to the complaints and goes on."""
 
     def __init__(self, file: Path, complaints: Complaints) -> None:
-        self.file = file.absolute()
-        self.library = open_library(self.file.parent)
+        self.file = file
+        self.library = open_library(file.parent)
         self.complaints = complaints
 
     def read(self) -> LoadedRecipe | None:
@@ -169,7 +170,7 @@ class _RecipeReader:
         check_conditions(root, (("series", None, "when"),), VERSIONED | upstreams, self.complaints)
         if recipe is None:
             return None
-        return LoadedRecipe(self.file, recipe, patches, issues, selected, self.library.root)
+        return LoadedRecipe(self.file.absolute(), recipe, patches, issues, selected, self.library.root)
 
     def _patches(self, root: Node, upstreams: set[str]) -> dict[str, LoadedPatch]:
         """Return the patches of the series, and complain of those that miss another one before them."""

@@ -42,7 +42,10 @@ def _is_version(text: str) -> str:
 
 
 def _stays_in_tree(text: str) -> str:
-    check_path(text)
+    try:
+        check_path(text)
+    except ValueError as error:
+        raise ValueError(f"must be a path of the upstream tree: {error}") from error
     return text
 
 
@@ -72,10 +75,10 @@ TreePath = Annotated[RelativePath, AfterValidator(_stays_in_tree)]
 CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
 Revision = Annotated[str, Field(pattern=r"^[^-\s][^\s]*$", max_length=200)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-VersionText = Annotated[str, AfterValidator(_is_version)]
-When = Annotated[str, Field(max_length=2000), AfterValidator(_parses)]
+VersionText = Annotated[str, Field(json_schema_extra={"format": "version"}), AfterValidator(_is_version)]
+When = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "condition"}), AfterValidator(_parses)]
 UpstreamStatus = Annotated[str, AfterValidator(_begins_with_status)]
-Regex = Annotated[str, Field(max_length=2000), AfterValidator(_compiles)]
+Regex = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "regex"}), AfterValidator(_compiles)]
 
 
 class Strict(BaseModel):
