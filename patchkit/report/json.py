@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from patchkit.source.commit import Tree
 from patchkit.stack.outcome import PatchRecord, SeriesResult
-from patchkit.verdict.verdict import Verdict
+from patchkit.verdict.transition import Transition, VerdictPair
+from patchkit.verdict.verdict import Answer, Reason, Verdict
 
 
 def series_document(result: SeriesResult, base: Tree | None = None) -> dict[str, Any]:
@@ -52,3 +54,40 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "evidence": verdict.evidence,
         "reused": verdict.reused,
     }
+
+
+def read_verdict(document: Mapping[str, Any]) -> Verdict:
+    """Return the verdict that `verdict_document` wrote. Raises `KeyError`, `TypeError` or `ValueError` else."""
+    known = {**document, "answer": Answer(document["answer"]), "reason": Reason(document["reason"]), "reused": True}
+    return Verdict(**known)
+
+
+def transition_document(transition: Transition) -> dict[str, Any]:
+    """Return one change of an issue, as an event of `watch`."""
+    without, with_series = transition.pair.without, transition.pair.with_series
+    return {
+        "event": "transition",
+        "issue": transition.issue,
+        "repro": transition.repro,
+        "before": transition.before,
+        "at": transition.at,
+        "commit": without.commit,
+        "transition": transition.change.value,
+        "patched": transition.patched,
+        "without": without.answer.value,
+        "with": with_series.answer.value,
+        "reasons": {"without": without.reason.value, "with": with_series.reason.value},
+        "fidelity": without.fidelity,
+        "detail": transition.detail,
+        "evidence": {"without": without.evidence, "with": with_series.evidence},
+    }
+
+
+def pair_document(pair: VerdictPair) -> dict[str, Any]:
+    """Return the verdicts without and with the series."""
+    return {"without": verdict_document(pair.without), "with": verdict_document(pair.with_series)}
+
+
+def read_pair(document: Mapping[str, Any]) -> VerdictPair:
+    """Return the pair that `pair_document` wrote. Raises as `read_verdict` does."""
+    return VerdictPair(read_verdict(document["without"]), read_verdict(document["with"]))

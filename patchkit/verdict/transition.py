@@ -45,10 +45,11 @@ class VerdictPair:
 
 @dataclass(frozen=True)
 class Transition:
-    """The change at one commit. `patched`: upstream is bad there and the series heals it."""
+    """The change at one commit, seen from an older one. `patched`: upstream is bad there and the series heals it."""
 
     issue: str
     repro: str
+    before: str
     at: str
     change: Change
     patched: bool
@@ -84,7 +85,7 @@ def judge_transition(before: VerdictPair, after: VerdictPair) -> Transition:
     without, with_series = after.findings
     patched = without is Finding.BAD and with_series in (Finding.GOOD, Finding.ABSENT)
     verdict = after.without
-    return Transition(verdict.issue, verdict.repro, verdict.at, change, patched, after, detail)
+    return Transition(verdict.issue, verdict.repro, before.without.at, verdict.at, change, patched, after, detail)
 
 
 def _change(before: VerdictPair, after: VerdictPair) -> tuple[Change, str]:
