@@ -1,0 +1,147 @@
+"""Run a recipe's repros at one commit, without and with the series, and compare with what the issues expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from patchkit.errors import RequestError
+from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, resolve_commit, source_of
+from patchkit.recipe.condition import parse_condition
+from patchkit.recipe.library import LoadedIssue, LoadedRecipe
+from patchkit.recipe.model import Repro
+from patchkit.source.commit import Commit
+from patchkit.tools.process import run_process
+from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.expectation import Fulfilment, IssueProblem, Judgement, judge_pair, judge_single
+from patchkit.verdict.verdict import Answer, Series, Verdict
+
+SeriesChoice = Literal["with", "without", "others", "both"]
+HERE = "."  # as `--at`: what is checked out in the current folder
+YES, NO, CANNOT_TELL = 0, 1, 125
+
+
+@dataclass(frozen=True)
+class ReproRequest:
+    """What to run. `issues` are names, `issue/repro` for one repro; none means all that the recipe names."""
+
+    recipe: Path
+    source: Preference = "auto"
+    issues: tuple[str, ...] = ()
+    at: str | None = None
+    series: SeriesChoice = "both"
+    fresh: bool = False
+    locked: bool = False
+
+
+@dataclass(frozen=True)
+class ReproReport:
+    """The verdicts, in order. `exit_code` is what the verb exits with, so that `git bisect run` can use it."""
+
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[IssueProblem, ...]
+    notes: tuple[str, ...]
+    exit_code: int
+
+
+def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
+    """Run repros one after the other.
+
+    Raises `RequestError` for what is wrong whatever the commit: recipe, names, tools.
+    """
+    opened = open_recipe(toolkit, request.recipe, request.source, request.locked)
+    chosen = choose_repros(opened.loaded, request.issues)
+    at = _head_here(toolkit) if request.at == HERE else request.at
+    main = opened.loaded.recipe.main_upstream
+    commits = {
+        upstream: resolve_commit(opened, at if upstream == main else None, upstream)
+        for upstream in dict.fromkeys(issue.issue.upstream for issue, _ in chosen)
+    }
+    wanted: tuple[Series, ...] = ("without", "with") if request.series == "both" else (request.series,)
+    verdicts: list[Verdict] = []
+    judgements: list[tuple[str, Judgement]] = []
+    for issue, repro in chosen:
+        commit = commits[issue.issue.upstream]
+        questions = [Question(commit, issue, repro, series, request.fresh) for series in wanted]
+        pair = [_ask(opened, question) for question in questions]
+        verdicts += pair
+        judgements.append((f"{issue.slug}/{repro.name}", _judge(opened, issue, commit, pair)))
+    fulfilments = [judgement.fulfilment for _, judgement in judgements]
+    return ReproReport(
+        verdicts=tuple(verdicts),
+        problems=tuple(problem for _, judgement in judgements for problem in judgement.problems),
+        notes=tuple(f"{name}: {judgement.note}" for name, judgement in judgements if judgement.note),
+        exit_code=exit_of_pairs(fulfilments) if request.series == "both" else exit_of_answers(verdicts),
+    )
+
+
+def choose_repros(loaded: LoadedRecipe, names: Sequence[str]) -> list[tuple[LoadedIssue, Repro]]:
+    """Return the repros that are meant: all that the recipe selects, or those of the issues named.
+
+    Raises `RequestError` for a name that the recipe does not have.
+    """
+    slugs = ", ".join(dict.fromkeys(issue.slug for issue, _ in loaded.selected))
+    if not loaded.selected:
+        raise RequestError(f"{loaded.path}: the recipe names no issue", "add `issues: [NAME]` to it")
+    chosen: list[tuple[LoadedIssue, Repro]] = [] if names else list(loaded.selected)
+    for name in names:
+        slug, _, repro = name.partition("/")
+        if slug not in loaded.issues:
+            raise RequestError(f"{loaded.path}: no issue named {slug}", f"it has: {slugs}")
+        issue = loaded.issues[slug]
+        known = ", ".join(one.name for one in issue.issue.repros)
+        found = [one for one in issue.issue.repros if one.name == repro]
+        if repro and not found:
+            raise RequestError(f"{slug}: no repro named {repro}", f"it has: {known}")
+        chosen += [(issue, found[0])] if found else [pair for pair in loaded.selected if pair[0].slug == slug]
+    return chosen
+
+
+def exit_of_pairs(fulfilments: Sequence[Fulfilment]) -> int:
+    """Return 0 when every issue answers as expected, 1 when one really does not, 125 when one cannot be told."""
+    if Fulfilment.NOT_AS_EXPECTED in fulfilments:
+        return NO
+    return CANNOT_TELL if Fulfilment.CANNOT_TELL in fulfilments else YES
+
+
+def exit_of_answers(verdicts: Sequence[Verdict]) -> int:
+    """Return what `git bisect run` reads: 1 when one is bad, else 125 when one cannot be told, else 0."""
+    answers = {verdict.answer for verdict in verdicts}
+    if Answer.BAD in answers:
+        return NO
+    return CANNOT_TELL if Answer.SKIP in answers else YES
+
+
+def _ask(opened: OpenedRecipe, question: Question) -> Verdict:
+    name = f"{question.issue.slug}/{question.repro.name}"
+    opened.toolkit.progress.step(f"run {name} {question.series} the series at {question.commit.name}")
+    return judge(opened, question)
+
+
+def _judge(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit, verdicts: Sequence[Verdict]) -> Judgement:
+    if len(verdicts) == 1:
+        return judge_single(verdicts[0])
+    return judge_pair(issue.issue.expects, verdicts[0], verdicts[1], _is_affected(opened, issue, commit))
+
+
+def _is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
+    """Return whether one of the issue's `affects` holds at a commit; None when nobody knows."""
+    facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
+    truths = {parse_condition(text).judge(facts).value for text in issue.issue.affects}
+    if True in truths:
+        return True
+    return None if None in truths or not truths else False
+
+
+def _head_here(toolkit: Toolkit) -> str:
+    """Return the commit that is checked out in the current folder: BISECT_HEAD in a bisect without checkout, else HEAD.
+
+    Raises `RequestError` outside a repository.
+    """
+    for name in ("BISECT_HEAD", "HEAD"):
+        answer = run_process(["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], env=toolkit.env)
+        if answer.exit_code == 0:
+            return answer.text.strip()
+    raise RequestError("--at .: the current folder is in no git repository with a commit", "name a commit instead")
