@@ -9,16 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from patchkit.errors import RemoteUnavailable, RequestError
+from patchkit.errors import StoreFailure
 from patchkit.source.archive import Member, read_archive
 from patchkit.tools.git import fast_import
-from patchkit.tools.index import PackageIndex, Sdist
 from patchkit.tools.objects import COMMITTER, Repository, create_repository
 from patchkit.tools.toolkit import Toolkit
+
+if TYPE_CHECKING:
+    from patchkit.tools.index import PackageIndex, Sdist
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,15 @@ class ReleaseStore:
         """Name the store's repository of a package; it is made with the first release."""
         self.package = package
         self._toolkit = toolkit
-        self.index = PackageIndex(toolkit)
         self.repository = Repository(toolkit.cache.folder("releases", f"{package}.git"))
         self._records = f"releases/{package}.git/sdists"
+
+    @cached_property
+    def index(self) -> PackageIndex:
+        """Return the package index; a release that is in the store never needs it, nor the time to import it."""
+        from patchkit.tools.index import PackageIndex
+
+        return PackageIndex(self._toolkit)
 
     def find(self, version: str) -> Release | None:
         """Return a release that is in the store whole, else None."""
@@ -61,7 +71,7 @@ class ReleaseStore:
 
         Raises `RemoteUnavailable` for an sdist that cannot be had or is not a plain source tree, and `StoreFailure`.
         """
-        self._toolkit.cache.make("releases", f"{self.package}.git", lambda folder: create_repository(folder) and None)
+        self._make_repository()
         with self._toolkit.cache.lock(f"releases-{self.package}.git"):
             if (found := self.find(sdist.version)) is not None:
                 return found
@@ -72,6 +82,12 @@ class ReleaseStore:
             finally:
                 target.unlink(missing_ok=True)
 
+    def _make_repository(self) -> None:
+        def build(folder: Path) -> None:
+            create_repository(folder)
+
+        self._toolkit.cache.make("releases", f"{self.package}.git", build)
+
     def _import(self, sdist: Sdist, archive: Path) -> Release:
         self._toolkit.progress.step(f"import {sdist.filename}")
         self._sweep()
@@ -79,7 +95,8 @@ class ReleaseStore:
         stream = import_stream(read_archive(archive), tag, f"{self.package} {sdist.version}\n")
         fast_import(self._toolkit, self.repository.path, stream)
         commit = self.repository.find_ref(tag)
-        assert commit is not None, tag
+        if commit is None:
+            raise StoreFailure(f"{self.repository.path}: {tag} is not there after the import", "run again")
         release = Release(self.package, sdist.version, commit, sdist.sha256 or "", sdist.filename)
         self._toolkit.cache.write_record(self._records, sdist.version, asdict(release))
         return release

@@ -1,11 +1,19 @@
-"""What the other rooms know of a source: a git upstream and a package's releases answer the same questions."""
+"""What the other rooms know of a source: a git upstream and a package's releases answer the same questions.
+
+Releases are named alike in both: `v` and a PEP 440 version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from packaging.version import InvalidVersion, Version
+
+from patchkit.errors import RequestError
 from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
 from patchkit.tools.objects import Repository
@@ -13,6 +21,7 @@ from patchkit.tools.objects import Repository
 Axis = Literal["commits", "releases"]
 Kind = Literal["git", "package"]
 Preference = Literal["auto", "git", "package"]
+LATEST = "latest"  # as a ref: the newest release that is no pre-release and not yanked
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,8 @@ class Source(Protocol):
     def history(self, good: Commit, bad: Commit) -> Mapping[str, tuple[str, ...]]:
         """Return the commits that are in `bad` and not in `good`, oldest first, each with its parents.
 
-        Raises `RequestError` where there is no history (a package) or `good` is no ancestor.
+        `good` need not be an ancestor (it may lie on a release branch); a parent that is no key is in `good`. Raises
+        `RequestError` where there is no history (a package), or no such commit.
         """
 
     def releases(self, good: Commit, bad: Commit) -> tuple[str, ...]:
@@ -78,3 +88,23 @@ class Source(Protocol):
 
     def origin(self, commit: Commit) -> Origin:
         """Return where a commit comes from, for the lock and for provenance."""
+
+
+def parse_tag(tag: str) -> Version | None:
+    """Return the version that a tag v<version> names, or None."""
+    try:
+        return Version(tag[1:]) if re.match(r"v\d", tag) else None
+    except InvalidVersion:
+        return None
+
+
+def near_names(name: str, names: Iterable[str]) -> str:
+    """Return a hint with the names most like one that was not found, '' when none is."""
+    near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
+    return f"is it one of {', '.join(near)}?" if near else ""
+
+
+def check_order(upstream: str, first: Version, last: Version) -> None:
+    """Raise `RequestError` unless the first version is older than the last, or the same."""
+    if first > last:
+        raise RequestError(f"{upstream}: v{first} is newer than v{last}", "name the older release as good")
