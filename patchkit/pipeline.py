@@ -59,8 +59,10 @@ class Question:
     fresh: bool = False
 
 
-def open_recipe(toolkit: Toolkit, path: Path, preference: Preference = "auto", locked: bool = False) -> OpenedRecipe:
-    """Load a recipe and open its upstreams; a stale lock is told and not used.
+def open_recipe(
+    toolkit: Toolkit, path: Path, preference: Preference = "auto", locked: bool = False, use_lock: bool = True
+) -> OpenedRecipe:
+    """Load a recipe and open its upstreams; a stale lock is told and not used, with `use_lock` false none is.
 
     Raises `InvalidFile`, `RemoteUnavailable`; with `locked` also `RequestError` when no lock matches.
     """
@@ -68,7 +70,8 @@ def open_recipe(toolkit: Toolkit, path: Path, preference: Preference = "auto", l
     sources = {
         name: open_source(toolkit, name, upstream, preference) for name, upstream in loaded.recipe.upstream.items()
     }
-    return OpenedRecipe(toolkit, loaded, sources, _matching_lock(toolkit, loaded, locked))
+    lock = _matching_lock(toolkit, loaded, locked) if use_lock else None
+    return OpenedRecipe(toolkit, loaded, sources, lock)
 
 
 def _matching_lock(toolkit: Toolkit, loaded: LoadedRecipe, locked: bool) -> Lock | None:
@@ -153,8 +156,7 @@ def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentReques
     spec = opened.loaded.recipe.environment
     requirements: Path | None = None
     if repro.environment is not None and spec.python is None:
-        own = opened.loaded.path.parent / spec.requirements if spec.requirements else None
-        requirements = own or opened.loaded.requirements(repro.environment)
+        requirements = opened.loaded.own_requirements or opened.loaded.requirements(repro.environment)
     return EnvironmentRequest(requirements, spec.python, spec.env, spec.model_caches)
 
 
