@@ -27,4 +27,4 @@ def test_every_verb_has_the_summary_that_the_table_shows() -> None:
     for verb, summary in VERBS.items():
         command = program.get_command(context, verb)
         assert command is not None
-        assert command.get_short_help_str(200) == summary.rstrip("."), verb
+        assert command.get_short_help_str(200).rstrip(".") == summary.rstrip("."), verb
