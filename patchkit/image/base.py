@@ -123,6 +123,18 @@ def open_base(toolkit: Toolkit, name: str, folder: Path) -> Base | None:
         raise RequestError(f"{path}: not a whole image archive or layout: {error}", hint) from error
 
 
+def resolve_base_digest(toolkit: Toolkit, name: str, folder: Path) -> str:
+    """Return the digest of what a base's name means now, for the lock; empty for none. No layer is fetched.
+
+    Raises as `open_base` does.
+    """
+    if name == "none" or name.startswith("oci:"):
+        base = open_base(toolkit, name, folder)
+        return base.name.digest if base else ""
+    reference = parse_reference(name)
+    return reference.digest or Registry(toolkit, reference).read_manifest(reference.tag)[0]
+
+
 def _from_registry(toolkit: Toolkit, name: str) -> Base:
     reference = parse_reference(name)
     registry = Registry(toolkit, reference)
@@ -135,7 +147,7 @@ def _from_registry(toolkit: Toolkit, name: str) -> Base:
     try:
         digest, manifest = registry.read_manifest(asked)
         if _is_index(manifest):
-            digest, manifest = registry.read_manifest(_choose_manifest(manifest, name)["digest"])
+            _, manifest = registry.read_manifest(_choose_manifest(manifest, name)["digest"])
         return _assemble(BaseName(name, digest), manifest, find)
     except (ValueError, KeyError, TypeError) as error:
         raise RemoteUnavailable(f"{name}: the registry sent no image: {error!r}") from error

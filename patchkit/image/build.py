@@ -107,18 +107,28 @@ def _shorten(paths: Sequence[str]) -> str:
 
 
 def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
-    base = open_base(toolkit, plan.spec.base, plan.recipe_folder)
+    base = open_base(toolkit, plan.base, plan.recipe_folder)
+    name = BaseName(plan.spec.base, base.name.digest) if base else NO_BASE
+    _check_pin(plan, name)
     listing = _list_base(toolkit, plan, base) if base else None
-    content = _select(plan, listing, base.name if base else NO_BASE, toolkit.progress)
+    content = _select(plan, listing, name, toolkit.progress)
     overlay, folders = content.overlay, listing.folders if listing else {}
     hidden = (*overlay.removed, *overlay.stale)
     layer = LayerContent((*overlay.files, *content.own), (), hidden, folders, plan.time)
-    labels = image_labels(plan, base.name if base else NO_BASE)
+    labels = image_labels(plan, name)
     tags = expand_tags(plan)
     description = Description(labels, created_time(plan), f"recipe {plan.name}", tags)
     toolkit.progress.step(f"write {output}")
     digest = write_archive(output, base, layer, description, toolkit.progress)
     return Image("oci", digest, tags, output, _paths(content))
+
+
+def _check_pin(plan: ImagePlan, base: BaseName) -> None:
+    if plan.base_digest and base.digest not in {plan.base_digest, NO_BASE.digest}:
+        raise RequestError(
+            f"{base.name}: is {base.digest} now, the lock says {plan.base_digest}",
+            "bring the old base back, or take the new one: patchkit lock",
+        )
 
 
 def _paths(content: _Content) -> tuple[str, ...]:
@@ -147,15 +157,16 @@ def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
 def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
     listing, base = None, NO_BASE
     if plan.spec.base != "none":
-        parse_reference(plan.spec.base)
-        found = engine.find_image(plan.spec.base) or engine.pull(plan.spec.base)
+        parse_reference(plan.base)
+        found = engine.find_image(plan.base) or engine.pull(plan.base)
         base = BaseName(plan.spec.base, found.digest)
+        _check_pin(plan, base)
         listing = _ask_base(engine.run_python, plan)
     content = _select(plan, listing, base, toolkit.progress)
     tags = expand_tags(plan)
     overlay = content.overlay
     hidden = (*overlay.removed, *overlay.stale) if overlay.removed else ()
-    dockerfile = render_dockerfile(plan.spec.base, image_labels(plan, base), hidden)
+    dockerfile = render_dockerfile(plan.base, image_labels(plan, base), hidden)
     toolkit.progress.step(f"build {tags[0] if tags else plan.name} with docker")
     with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
         context = Path(folder)
@@ -179,7 +190,7 @@ def _docker_layer(plan: ImagePlan, content: _Content) -> LayerContent:
 
 
 def _ask_base(run_python: Callable[[str, str, Sequence[str]], str | None], plan: ImagePlan) -> Listing:
-    output = run_python(plan.spec.base, CONTAINER_PROBE, [plan.package, plan.spec.root or ""])
+    output = run_python(plan.base, CONTAINER_PROBE, [plan.package, plan.spec.root or ""])
     if output is None:
-        raise RequestError(f"{plan.spec.base}: python3 does not run in this base", "use --engine oci: it needs none")
+        raise RequestError(f"{plan.base}: python3 does not run in this base", "use --engine oci: it needs none")
     return read_probe(output, plan.package)

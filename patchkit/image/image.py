@@ -10,6 +10,7 @@ from typing import Literal
 from patchkit.recipe.model import ImageSpec, Target
 from patchkit.source.source import Origin
 from patchkit.stack.outcome import PatchedTree
+from patchkit.tools.registry import parse_reference
 
 EngineChoice = Literal["auto", "docker", "oci"]
 
@@ -26,11 +27,20 @@ class ImagePlan:
     lock_text: bytes  # empty when the recipe has no lock
     target: Target
     recipe_folder: Path  # what `oci:PATH` is relative to
+    base_digest: str = ""  # the lock's digest of the base; empty takes what the name means now
 
     @property
     def package(self) -> str:
         """Return the folder of the tree that is the product, as Python imports it."""
         return self.patched.base.commit.upstream.replace("-", "_")
+
+    @property
+    def base(self) -> str:
+        """Return the base to ask for: a registry's image by the lock's digest, since tags move."""
+        name = self.spec.base
+        if not self.base_digest or name == "none" or name.startswith("oci:") or "@" in name:
+            return name
+        return f"{parse_reference(name).untagged}@{self.base_digest}"
 
     @property
     def time(self) -> int:

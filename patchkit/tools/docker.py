@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 API_TIMEOUT_SECONDS = 600  # an engine may need minutes to unpack a large image
 PING_TIMEOUT_SECONDS = 5  # a socket that nobody serves must not hold up `--engine auto`
 BUILDX_SINCE = 23  # clients before it have BuildKit inside, later ones need the buildx plugin
+DEFAULT_HOST = "unix:///var/run/docker.sock"
 VARIABLES = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
 
@@ -144,8 +146,9 @@ def open_engine(toolkit: Toolkit) -> Iterator[Engine]:
 
     environment = {name: toolkit.env[name] for name in VARIABLES if toolkit.env.get(name)}
     try:
+        _knock(environment.get("DOCKER_HOST", DEFAULT_HOST))
         client = docker.from_env(environment=environment, timeout=PING_TIMEOUT_SECONDS)
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         raise _no_engine(error) from error
     try:
         try:
@@ -156,6 +159,14 @@ def open_engine(toolkit: Toolkit) -> Iterator[Engine]:
         yield Engine(client, toolkit)
     finally:
         client.close()
+
+
+def _knock(host: str) -> None:
+    """Raise `OSError` when nobody listens on a local socket; the SDK leaves its own socket open then."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(PING_TIMEOUT_SECONDS)
+            knocking.connect(host.removeprefix("unix://"))
 
 
 def _no_engine(error: Exception) -> ToolMissing:

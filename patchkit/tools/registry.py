@@ -57,8 +57,13 @@ class Reference:
     @property
     def familiar(self) -> str:
         """Return the name as people write it, without the default host."""
-        host = "" if self.host == DEFAULT_HOST else f"{self.host}/"
-        return f"{host}{self.repository.removeprefix('library/') if not host else self.repository}:{self.tag}"
+        return f"{self.untagged}:{self.tag}"
+
+    @property
+    def untagged(self) -> str:
+        """Return the repository's name as people write it."""
+        default = self.host == DEFAULT_HOST
+        return self.repository.removeprefix("library/") if default else f"{self.host}/{self.repository}"
 
     @property
     def full(self) -> str:
