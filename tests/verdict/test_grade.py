@@ -1,0 +1,120 @@
+"""What an exit code and an output mean. Only the issue's own failure is bad; everything else says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from patchkit.recipe.model import Issue, Repro
+from patchkit.verdict.evidence import Evidence, Run
+from patchkit.verdict.grade import grade
+from patchkit.verdict.verdict import Answer, Reason
+
+REPRO = Repro(name="only", fidelity="real", script="repro.py")
+ISSUE = Issue(format=1, title="An issue", signature=r"^Assertion.*: Unsupported architecture$", repros=(REPRO,))
+SIGNED = "Traceback\nAssertionError: Unsupported architecture\nmore\n"
+
+
+def run(exit_code: int = 0, output: str = "", marks: tuple[str, ...] = (), found: str = "", late: bool = False) -> Run:
+    return Run(exit_code, late, 1.0, output, len(output), marks, found)
+
+
+def evidence(*runs: Run, loaded: tuple[str, ...] = ("a.py",), looked: tuple[str, ...] = ()) -> Evidence:
+    return Evidence(
+        issue="an-issue",
+        issue_sha256="0",
+        repro="only",
+        kind="script",
+        signature=ISSUE.signature,
+        command=("python", "repro.py"),
+        commit="c",
+        version=None,
+        tree="t",
+        environment="e",
+        versions={},
+        runs=runs,
+        loaded=loaded,
+        looked=looked,
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "answer", "reason", "detail"),
+    [
+        (run(0, "fine"), Answer.GOOD, Reason.PASSED, ""),
+        (run(0, SIGNED), Answer.GOOD, Reason.PASSED, ""),
+        (run(0, marks=("absent",)), Answer.GOOD, Reason.ABSENT, "not there yet"),
+        (run(0, marks=("absent: no mhc folder",)), Answer.GOOD, Reason.ABSENT, "no mhc folder"),
+        (run(1, SIGNED), Answer.BAD, Reason.SIGNATURE, "AssertionError: Unsupported architecture"),
+        (run(-6, SIGNED), Answer.BAD, Reason.SIGNATURE, "AssertionError: Unsupported architecture"),
+        (run(1, "long log", found="the line"), Answer.BAD, Reason.SIGNATURE, "the line"),
+        (
+            run(1, "Traceback\nModuleNotFoundError: no zmq\n"),
+            Answer.SKIP,
+            Reason.OTHER_FAILURE,
+            "exit 1 without the signature: ModuleNotFoundError: no zmq",
+        ),
+        (run(-11, ""), Answer.SKIP, Reason.OTHER_FAILURE, "killed by SIGSEGV without the signature: no output"),
+        (run(2, "usage: x\n"), Answer.SKIP, Reason.OTHER_FAILURE, "exit 2 without the signature: usage: x"),
+        (
+            run(1, "OSError: [Errno 28] No space left on device"),
+            Answer.SKIP,
+            Reason.INFRASTRUCTURE,
+            "exit 1 without the signature: OSError: [Errno 28] No space left on device",
+        ),
+        (run(125, "no torch here\n"), Answer.SKIP, Reason.UNDECIDED, "no torch here"),
+        (run(125, SIGNED), Answer.SKIP, Reason.UNDECIDED, "AssertionError: Unsupported architecture"),
+        (run(-9, SIGNED, late=True), Answer.SKIP, Reason.TIMEOUT, None),
+    ],
+)
+def test_one_run(one: Run, answer: Answer, reason: Reason, detail: str | None) -> None:
+    mark = grade(evidence(one), ISSUE, REPRO)
+    assert (mark.answer, mark.reason) == (answer, reason)
+    assert detail is None or mark.detail == detail
+
+
+def test_the_signature_of_the_repro_stands_before_that_of_the_issue() -> None:
+    other = REPRO.model_copy(update={"signature": "another"})
+    assert grade(evidence(run(1, SIGNED)), ISSUE, other).reason is Reason.OTHER_FAILURE
+    assert grade(evidence(run(1, "another\n")), ISSUE, other).reason is Reason.SIGNATURE
+
+
+def test_what_was_found_with_an_older_signature_does_not_count_for_a_new_one() -> None:
+    cut = evidence(run(1, "kept part", found="the line"))
+    changed = ISSUE.model_copy(update={"signature": "something else"})
+    assert grade(cut, changed, REPRO).reason is Reason.OTHER_FAILURE
+
+
+@pytest.mark.parametrize("one", [run(0), run(1, SIGNED)])
+def test_an_answer_from_a_repro_that_read_nothing_of_the_tree_is_refused(one: Run) -> None:
+    mark = grade(evidence(one, loaded=(), looked=("vllm",)), ISSUE, REPRO)
+    assert (mark.answer, mark.reason) == (Answer.SKIP, Reason.NOTHING_LOADED)
+
+
+def test_absent_needs_a_look_at_the_tree() -> None:
+    absent = run(0, marks=("absent",))
+    assert grade(evidence(absent, loaded=(), looked=("vllm",)), ISSUE, REPRO).reason is Reason.ABSENT
+    assert grade(evidence(absent, loaded=()), ISSUE, REPRO).reason is Reason.NOTHING_LOADED
+
+
+def test_a_failure_that_read_nothing_keeps_its_own_reason() -> None:
+    assert grade(evidence(run(125), loaded=()), ISSUE, REPRO).reason is Reason.UNDECIDED
+
+
+def test_runs_that_disagree_are_flaky_and_counted() -> None:
+    mark = grade(evidence(run(0), run(1, SIGNED), run(0), run(125)), ISSUE, REPRO)
+    assert (mark.answer, mark.reason) == (Answer.SKIP, Reason.FLAKY)
+    assert mark.detail == "4 runs disagree: 1 bad, 2 good, 1 skip"
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 5])
+def test_pytests_own_problems_are_never_bad_even_with_the_signature(code: int) -> None:
+    mark = grade(replace(evidence(run(code, SIGNED)), kind="pytest"), ISSUE, REPRO)
+    assert mark.answer is Answer.SKIP
+
+
+def test_metrics_are_the_last_number_of_each_run() -> None:
+    marks = ("metric=1.5", "metric= 41.25", "metricx=9", "metric=nonsense")
+    assert evidence(run(0, marks=marks[:2]), run(0, marks=("metric=-2e3",)), run(0)).metrics == (41.25, -2000.0)
+    assert evidence(run(0, marks=marks)).metrics == ()
