@@ -137,17 +137,17 @@ class PackageIndex:
                 raise requests.ConnectionError(f"{have} bytes here are not a part of what the server has")
             response.raise_for_status()
             goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            with storage_errors(partial):
-                stream = partial.open("ab" if have and goes_on else "wb")
-            with stream:
-                done = stream.tell()
-                for piece in response.iter_content(PIECE_BYTES):
-                    with storage_errors(partial):
-                        stream.write(piece)
-                    done += len(piece)
-                    self._toolkit.progress.advance(f"download {sdist.filename}", done, sdist.size)
-                with storage_errors(partial):
-                    stream.flush()
+            if have and not goes_on:
+                partial.unlink()
+                have = 0
+            for piece in response.iter_content(PIECE_BYTES):
+                with (
+                    storage_errors(partial),
+                    partial.open("ab") as stream,
+                ):  # opened anew: the line's errors are OSErrors
+                    stream.write(piece)
+                have += len(piece)
+                self._toolkit.progress.advance(f"download {sdist.filename}", have, sdist.size)
 
     def _retry(self, what: str, ask: Callable[[requests.Session], Answer]) -> Answer:
         """Ask the index, again when the line drops. Raises `RemoteUnavailable`."""

@@ -25,6 +25,7 @@ from typing import Any
 
 BUILT = 1_600_000_000  # the mtime of every PKG-INFO: 2020-09-13 12:26:40 UTC
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
+NO_HEADERS: Mapping[str, str] = {}
 
 
 def tar_member(name: str, data: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
@@ -46,7 +47,7 @@ def make_archive(members: Sequence[tuple[tarfile.TarInfo, bytes]]) -> bytes:
 
 
 def make_sdist(package: str, version: str, files: Mapping[str, str]) -> bytes:
-    """Return an sdist as build back ends make them: one top folder, PKG-INFO, files. Text that begins #! is executable."""
+    """Return an sdist as build back ends make them: one top folder, PKG-INFO, files; text with #! is executable."""
     top = f"{package}-{version}"
     text = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
     members = [tar_member(top, type=tarfile.DIRTYPE, mode=0o755), tar_member(f"{top}/PKG-INFO", text.encode())]
@@ -58,7 +59,7 @@ def make_sdist(package: str, version: str, files: Mapping[str, str]) -> bytes:
 
 @dataclass
 class ServedFile:
-    """A file on the index and how the server treats it. `sha256` '' offers none; `drops` ends that many answers half way."""
+    """A file on the index. `sha256` '' offers none; so many answers end half way (`drops`) or are 503 (`busy`)."""
 
     package: str
     data: bytes
@@ -67,7 +68,7 @@ class ServedFile:
     status: int = 200
     drops: int = 0
     ranges: bool = True
-    busy: int = 0  # so many answers are 503
+    busy: int = 0
 
 
 class PackageServer:
@@ -109,53 +110,54 @@ class PackageServer:
         return json.dumps({"meta": {"api-version": "1.1"}, "name": package, "files": files}).encode()
 
 
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    index: PackageServer
+
+    def do_GET(self) -> None:
+        self.index.requests.append((self.path, self.headers.get("Range", "")))
+        kind, _, name = self.path.strip("/").partition("/")
+        if kind == "simple" and any(served.package == name for served in self.index.files.values()):
+            self.answer(200, self.index.page(name), {"Content-Type": JSON_TYPE})
+        elif kind == "files" and name in self.index.files:
+            self.answer_file(self.index.files[name])
+        else:
+            self.answer(404)
+
+    def answer_file(self, served: ServedFile) -> None:
+        served.busy, served.drops = served.busy - 1, served.drops - 1
+        start = int(self.headers.get("Range", "bytes=0-")[6:-1]) if served.ranges else 0
+        if served.busy >= 0:
+            self.answer(503)
+        elif served.status != 200:
+            self.answer(served.status)
+        elif start >= len(served.data):
+            self.answer(416)
+        else:
+            span = {"Content-Range": f"bytes {start}-{len(served.data) - 1}/{len(served.data)}"} if start else {}
+            headers = {"Content-Type": "application/octet-stream", **span}
+            self.answer(206 if start else 200, served.data[start:], headers, drop=served.drops >= 0)
+
+    def answer(
+        self, status: int, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS, drop: bool = False
+    ) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data[: len(data) // 2] if drop else data)
+        self.close_connection = self.close_connection or drop
+
+    def log_message(self, *arguments: Any) -> None:
+        """Say nothing."""
+
+
 @contextlib.contextmanager
 def serve_index() -> Iterator[PackageServer]:
     """Serve an empty index on a free port of loopback until the block ends."""
     index = PackageServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            index.requests.append((self.path, self.headers.get("Range", "")))
-            kind, _, name = self.path.strip("/").partition("/")
-            if kind == "simple" and any(served.package == name for served in index.files.values()):
-                self.answer(200, index.page(name), {"Content-Type": JSON_TYPE})
-            elif kind == "files" and name in index.files:
-                self.answer_file(index.files[name])
-            else:
-                self.answer(404, b"", {})
-
-        def answer_file(self, served: ServedFile) -> None:
-            if served.busy > 0:
-                served.busy -= 1
-                return self.answer(503, b"", {})
-            if served.status != 200:
-                return self.answer(served.status, b"", {})
-            start = int(self.headers.get("Range", "bytes=0-")[6:-1]) if served.ranges else 0
-            if start >= len(served.data):
-                return self.answer(416, b"", {})
-            span = f"bytes {start}-{len(served.data) - 1}/{len(served.data)}"
-            headers = {"Content-Range": span} if start else {}
-            return self.answer(206 if start else 200, served.data[start:], headers, self.take_drop(served))
-
-        def take_drop(self, served: ServedFile) -> bool:
-            served.drops -= 1
-            return served.drops >= 0
-
-        def answer(self, status: int, data: bytes, headers: Mapping[str, str], drop: bool = False) -> None:
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(data))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data[: len(data) // 2] if drop else data)
-            self.close_connection = self.close_connection or drop
-
-        def log_message(self, *arguments: Any) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    handler = type("Handler", (_Handler,), {"index": index})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         index.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
