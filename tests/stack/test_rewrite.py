@@ -235,6 +235,7 @@ def test_some_steps_that_were_there_are_counted() -> None:
         ("# SPDX\n# more\nx = 1\n", "# SPDX\n# more\nfrom a import b\n\nx = 1\n"),
         ("x = 1\n", "from a import b\n\nx = 1\n"),
         ("", "from a import b\n"),
+        ("# no line end", "# no line end\nfrom a import b\n"),
         (
             "from c import (\n    d,\n)\n\nf()\nimport late\n",
             "from c import (\n    d,\n)\nfrom a import b\n\nf()\nimport late\n",
@@ -309,6 +310,11 @@ def test_lines_go_after_the_whole_statement_that_matches() -> None:
 def test_lines_go_before_a_statement_and_above_its_comment() -> None:
     step = RewriteInsert(file=FILE, before="b()", insert="a()")
     assert rewritten("if x:\n    # why b\n    b()\n", step) == "if x:\n    a()\n    # why b\n    b()\n"
+
+
+def test_lines_before_the_first_statement_stay_below_the_header_of_the_file() -> None:
+    step = RewriteInsert(file=FILE, before="import os", insert="import abc")
+    assert rewritten("# licence\nimport os\n", step) == "# licence\nimport abc\nimport os\n"
 
 
 def test_a_function_goes_after_another_with_its_decorators_and_two_blank_lines() -> None:

@@ -14,7 +14,7 @@ from patchkit.recipe.model import (
     RewriteReplace,
     RewriteStep,
 )
-from patchkit.stack.rewrite import rewrite_files
+from patchkit.stack.rewrite import RewriteError, rewrite_files
 
 FILE = "pkg/module.py"
 NOWHERE = Path("/nonexistent")
@@ -100,3 +100,23 @@ def test_added_lines_are_the_only_difference(content: bytes) -> None:
     after = rewrite_files(lambda _: content, chosen, NOWHERE).contents[FILE]
     kept = [line for line in after.splitlines(keepends=True) if b"added" not in line]
     assert b"".join(kept) == content
+
+
+pieces = st.sampled_from(
+    ["f", "(", ")", "$A", "$$$B", ":", "def ", "class ", "=", "if ", "\n", "    ", '"', "#", ",", ";", "{", "<<<"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(pieces, max_size=8).map("".join), st.sampled_from(["a.py", "a.cu"]))
+def test_whatever_the_pattern_a_rewrite_ends_in_a_result_or_a_rewrite_error(pattern: str, path: str) -> None:
+    text = b"def f(f):\n    f = f(f, 1)\n" if path == "a.py" else b"void f(int f) { f = f(f, 1); }\n"
+    for step in (
+        RewriteReplace(file=path, match=pattern, replace="g"),
+        RewriteInsert(file=path, after=pattern, insert="g"),
+    ):
+        try:
+            result = rewrite_files(lambda _: text, [step], NOWHERE)
+        except RewriteError:
+            continue
+        assert result.done or result.contents[path] != text

@@ -139,8 +139,10 @@ def add_import(syntax: Syntax, step: RewriteImport) -> str:
         start, _ = own_lines(syntax, span_of(local[0]))
         at = _above_comments(syntax.text, start)
         return apply_edits(syntax.text, [(at, at, indent_block(statement, indentation(syntax.text, start)) + "\n")])
-    at = len(re.match(r"(#.*\n?)*", syntax.text)[0])  # type: ignore[index]
-    return apply_edits(syntax.text, [(at, at, "\n".join(statement) + "\n" + ("\n" if top else ""))])
+    header = re.match(r"(#.*(\n|$))*", syntax.text)
+    at = header.end() if header else 0
+    gap = "\n" if at and not syntax.text[:at].endswith("\n") else ""
+    return apply_edits(syntax.text, [(at, at, gap + "\n".join(statement) + "\n" + ("\n" if top else ""))])
 
 
 def _add_include(syntax: Syntax, step: RewriteImport) -> str:
@@ -215,7 +217,7 @@ def _above_comments(text: str, start: int) -> int:
     indent = indentation(text, start)
     while at and (above := line_start(text, at - 1)) < at and text[above:at].startswith((indent + "#", indent + "//")):
         at = above
-    return at
+    return at or line_start(text, start)  # what the file begins with is its header
 
 
 def _blank_lines(syntax: Syntax, block: list[str], indent: str) -> int:

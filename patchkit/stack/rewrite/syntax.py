@@ -124,8 +124,11 @@ class Syntax:
     def find(self, pattern: str, scope: Span) -> tuple[Match, ...]:
         """Return the places where a pattern, or a run of statements, is found within a span, in file order."""
         parts = split_pattern(pattern, self.suffix)
-        nodes = (node for node in self.root.find_all(pattern=parts[0]) if holds(scope, span_of(node)))
-        return tuple(found for node in nodes if (found := self._follow(node, parts)) is not None)
+        try:
+            nodes = [node for node in self.root.find_all(pattern=parts[0]) if holds(scope, span_of(node))]
+            return tuple(found for node in nodes if (found := self._follow(node, parts)) is not None)
+        except RuntimeError as error:  # what ast-grep raises for a pattern that is no one piece of syntax to it
+            raise RewriteError(f"ast-grep does not take the pattern {pattern.strip()!r}") from error
 
     def _follow(self, node: SgNode, parts: tuple[str, ...]) -> Match | None:
         """Read on from the first statement of a run; None when the next ones are others or bind other things."""
