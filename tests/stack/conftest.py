@@ -14,7 +14,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def real_git(tmp_path: Path) -> RealGit:
+def real_git(tmp_path: Path, desk: Desk) -> RealGit:
     folder = tmp_path / "real-git"
     folder.mkdir()
-    return RealGit(folder)
+    return RealGit(folder, desk)

@@ -41,7 +41,8 @@ def test_a_patch_of_which_one_file_is_there_already_is_partly_upstreamed(desk: D
 
 def test_a_patch_of_which_one_hunk_is_there_already_is_partly_upstreamed(desk: Desk) -> None:
     text = numbered(30, {20: "zwanzig\n"})
-    hunks = "@@ -9,3 +9,3 @@\n line 9\n-line 10\n+zehn\n line 11\n@@ -19,3 +19,3 @@\n line 19\n-line 20\n+zwanzig\n line 21\n"
+    hunks = "@@ -9,3 +9,3 @@\n line 9\n-line 10\n+zehn\n line 11\n"
+    hunks += "@@ -19,3 +19,3 @@\n line 19\n-line 20\n+zwanzig\n line 21\n"
     attempt, files = desk.apply({"x": text}, "--- a/x\n+++ b/x\n" + hunks)
     assert (attempt.outcome, attempt.detail) == (Outcome.PARTLY_UPSTREAMED, "x: hunk 2 of 2 already upstream")
     assert files["x"].decode() == numbered(30, {10: "zehn\n", 20: "zwanzig\n"})

@@ -1,0 +1,36 @@
+"""The gate: Python that parsed before a patch parses after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.stack.gate import check_gate, find_fault
+from tests.stack.bench import Desk
+from tests.support.repositories import Files
+
+GOOD, BAD = "x = 1\n", "x = (\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ({"x.py": GOOD}, {"x.py": "x = 2\n"}, ""),
+        ({"x.py": GOOD}, {"x.py": BAD}, "x.py: no longer parses (line 1: '(' was never closed)"),
+        ({}, {"x.py": BAD}, "x.py: is new and does not parse (line 1: '(' was never closed)"),
+        ({"x.py": BAD}, {"x.py": "y = (\n"}, ""),
+        ({"x.txt": GOOD}, {"x.txt": BAD}, ""),
+        ({"x.py": GOOD}, {}, ""),
+    ],
+)
+def test_only_what_a_patch_has_broken_is_told(desk: Desk, before: Files, after: Files, complaint: str) -> None:
+    deltas = desk.objects.diff(desk.tree(before), desk.tree(after))
+    assert check_gate(desk.objects, deltas) == complaint
+
+
+def test_upstream_code_with_invalid_escapes_parses_without_a_warning() -> None:
+    assert find_fault(b'x = "\\d"\n') == ""
+
+
+@pytest.mark.parametrize("source", [b"\0", b"# coding: no-such\nx = 1\n", b"\xff\xfe", b"(" * 5000])
+def test_bytes_that_are_no_source_are_a_fault_and_no_crash(source: bytes) -> None:
+    assert find_fault(source)
