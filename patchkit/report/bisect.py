@@ -18,6 +18,7 @@ FIDELITY = {
     "static": "the code was read, not run",
     "needs-gpu": "needs a GPU",
 }
+_SERIES = {"with": "with the series", "without": "without the series", "others": "with the series' other patches"}
 Document = Mapping[str, Any]
 
 
@@ -83,7 +84,7 @@ def event_text(event: Document) -> str:
 def _start_text(event: Document) -> str:
     known = f"; {event['known']} probes known from before" if event["known"] else ""
     return (
-        f"bisect {event['issue']}/{event['repro']} ({event['fidelity']}): "
+        f"bisect {event['issue']}/{event['repro']} ({event['fidelity']}, {_SERIES[event['series']]}): "
         f"{_count(event['commits'], event['axis'])} after {event['good']} (good) up to {event['bad']} (bad){known}"
     )
 
