@@ -185,7 +185,7 @@ class _RecipeReader:
             folder = self.library.find("patches", slug)
             patch = None if folder is None else read_patch(folder, self.library, self.complaints)
             for required in patch.patch.requires if patch else ():
-                if required not in standing:
+                if required not in standing and self.library.find("patches", required):
                     hint = f"move {required} up" if required in named.values() else f"add {required} before it"
                     self._complain(root, path, f"{slug} needs {required} before it in the series", hint)
             if patch and patch.patch.upstream not in upstreams:
@@ -202,7 +202,7 @@ class _RecipeReader:
         selected: dict[tuple[str, str], tuple[LoadedIssue, Repro]] = {}
         for path, node in root.select("issues", None):
             slug, slash, name = str(node.content).partition("/")
-            if not is_slug(slug):
+            if not is_slug(slug) or (slash and not is_slug(name)):
                 continue  # the model complains of it
             if slug not in issues:
                 issues[slug] = self._issue(root, path, slug, upstreams)

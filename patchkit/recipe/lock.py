@@ -24,53 +24,53 @@ ObjectId = Annotated[str, Field(pattern=OBJECT_ID)]
 class LockedUpstream(Strict):
     """The commit of one upstream, and where it was had from."""
 
-    kind: Literal["git", "package"]
+    kind: Literal["git", "package"] = Field(description="Where it came from")
     ref: str = Field(description="The ref that the recipe asked for")
-    commit: ObjectId
+    commit: ObjectId = Field(description="The commit that the ref meant")
     tree: ObjectId = Field(description="Tree of the commit, before the series")
-    version: str | None = None
-    git: str | None = None
-    package: str | None = None
-    sdist_sha256: Sha256 | None = None
+    version: str | None = Field(None, description="Version of the commit")
+    git: str | None = Field(None, description="The repository")
+    package: str | None = Field(None, description="The name on the package index")
+    sdist_sha256: Sha256 | None = Field(None, description="Digest of the sdist")
 
 
 class LockedPatch(Strict):
     """One entry of the series, in order: what it was, and how it applied."""
 
-    patch: str
-    sha256: str = Field(description="Empty for what the upstream's own history holds")
-    outcome: str
-    method: str
-    files: tuple[str, ...] = ()
+    patch: str = Field(description="Its name in the series")
+    sha256: str = Field(description="Digest of its files; empty for what the upstream's own history holds")
+    outcome: str = Field(description="What became of it")
+    method: str = Field(description="How it was applied")
+    files: tuple[str, ...] = Field((), description="The files that it changed")
 
 
 class LockedPull(Strict):
     """The head of a pull request, frozen."""
 
-    upstream: Slug
-    pull: int = Field(gt=0)
-    commit: ObjectId
+    upstream: Slug = Field(description="The upstream that it is a request of")
+    pull: int = Field(gt=0, description="Its number")
+    commit: ObjectId = Field(description="Its head")
 
 
 class LockedImage(Strict):
     """The base image, by digest."""
 
-    base: str
-    digest: str | None = None
+    base: str = Field(description="The base that the recipe asked for")
+    digest: str | None = Field(None, description="The digest that it had, with its algorithm in front")
 
 
 class Lock(Strict):
-    """recipe.lock as a type."""
+    """recipe.lock: what `patchkit lock` writes. Commit it; do not edit it."""
 
-    format: Literal[1] = 1
+    format: Literal[1] = Field(1, description="Version of this file format")
     patchkit: str = Field(description="The version that wrote the lock")
-    recipe: Sha256 = Field(description="Digest of the resolved recipe and of everything it names: see `recipe_digest`")
-    upstream: dict[str, LockedUpstream]
-    series: tuple[LockedPatch, ...] = ()
-    pulls: tuple[LockedPull, ...] = ()
+    recipe: Sha256 = Field(description="Digest of the resolved recipe and of everything that it names")
+    upstream: dict[str, LockedUpstream] = Field(description="The upstreams, by name")
+    series: tuple[LockedPatch, ...] = Field((), description="The series, in order")
+    pulls: tuple[LockedPull, ...] = Field((), description="The pull requests of the series")
     patches: dict[str, Sha256] = Field(default_factory=dict, description="Digest of each patch folder")
     issues: dict[str, Sha256] = Field(default_factory=dict, description="Digest of each issue folder")
-    image: LockedImage | None = None
+    image: LockedImage | None = Field(None, description="The base image")
     tree: ObjectId = Field(description="Tree of the main upstream after the series")
     tools: dict[str, str] = Field(default_factory=dict, description="Versions of the tools that had a part in it")
 

@@ -81,8 +81,14 @@ def validate(adapter: TypeAdapter[Model], root: Node, complaints: Complaints) ->
     except ValidationError as error:
         explain = _Explain(adapter, root)
         for details in error.errors(include_url=False):
-            complaints.add(explain.problem(details))
+            if not _counts_only_valid(details):
+                complaints.add(explain.problem(details))
     return None
+
+
+def _counts_only_valid(details: ErrorDetails) -> bool:
+    """Return whether pydantic calls a list too short because its entries are wrong, which it says anyway."""
+    return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
 class _Explain:

@@ -161,7 +161,7 @@ class Has(Condition):
         """Look into the tree."""
         answer = facts.has(self.path, self.symbol)
         what = self.path if self.symbol is None else f"{self.symbol} in {self.path}"
-        return Truth(answer, f"there is {'a' if answer else 'no'} {what}")
+        return Truth(answer, f"the tree has {'' if answer else 'no '}{what}")
 
 
 @dataclass(frozen=True)
