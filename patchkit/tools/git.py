@@ -24,13 +24,18 @@ from patchkit.tools.toolkit import Progress, Toolkit
 PROTOCOLS = ("https", "http", "ssh", "git", "file")  # ext:: and other helpers would run a program that the URL names
 MIRRORED = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 ANSWER_SECONDS = 10.0  # for one small question to a remote: a wall often swallows packets instead of refusing
-STALL = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")  # less than 1 kB/s for a minute is a dead line
+SETTINGS = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "fetch.unpackLimit=1")
+# less than 1 kB/s for a minute is a dead line; and one pack a fetch, whole or not there, instead of loose objects
+FETCH = ("--no-auto-maintenance", "--no-write-fetch-head")  # nothing in the background, nothing to trip over
 IMPORT_SETTINGS = (
     "-c",
     "pack.compression=1",
     "-c",
     "core.compression=1",
 )  # half the time of the default, 7 % more space
+FULL_DISK = re.compile(
+    r"^.*(no space left|quota exceeded|unable to write|file too large).*$", re.IGNORECASE | re.MULTILINE
+)
 SPACE_HINT = "is there space on the disk of the cache? PATCHKIT_CACHE names another one"
 
 
@@ -181,7 +186,7 @@ class Mirror:
         """Run `git fetch` with progress. Raises `_NotThere`, `RemoteUnavailable`, `StoreFailure`."""
         git = _load_git()
         progress = _follow(self._toolkit.progress, f"fetch {self.name}")
-        command = ["git", *STALL, "fetch", "--progress", "--no-auto-maintenance", "--no-write-fetch-head", *arguments]
+        command = ["git", *SETTINGS, "fetch", "--progress", *FETCH, *arguments]
         process = _runner(self._toolkit, folder).execute(command, as_process=True, universal_newlines=True)
         handler = progress.new_message_handler()
         try:
@@ -273,9 +278,9 @@ def _follow(progress: Progress, message: str) -> Any:
 
 def _explain(name: str, complaint: str) -> RequestError:
     """Return the error for what git complained of. The complaint must not hold credentials."""
+    if full := FULL_DISK.search(complaint):
+        return StoreFailure(f"{name}: {full[0]}", SPACE_HINT)
     reason = _complaint(complaint) or "git fetch failed"
-    if re.search(r"no space left|quota exceeded|unable to write|file too large|cannot store", complaint, re.IGNORECASE):
-        return StoreFailure(f"{name}: {reason}", SPACE_HINT)
     if re.search(r"couldn't find remote ref|not our ref|unadvertised object", complaint, re.IGNORECASE):
         return _NotThere(f"{name}: {reason}")
     return RemoteUnavailable(f"{name}: {reason}", "is the URL right, and is there a network?")

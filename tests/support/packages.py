@@ -152,12 +152,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up: they do so on purpose here."""
+
+
 @contextlib.contextmanager
 def serve_index() -> Iterator[PackageServer]:
     """Serve an empty index on a free port of loopback until the block ends."""
     index = PackageServer()
     handler = type("Handler", (_Handler,), {"index": index})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server:
         index.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
