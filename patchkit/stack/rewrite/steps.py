@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from textwrap import dedent
 
 from ast_grep_py import SgNode
@@ -30,14 +29,6 @@ from patchkit.stack.rewrite.text import (
 
 _DEFINED = re.compile(r"^(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _IMPORTS = ("import_statement", "import_from_statement", "future_import_statement")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where lines can go: the span of a statement, and the definition that it is directly in ("" for the file)."""
-
-    span: Span
-    around: str
 
 
 def replace(syntax: Syntax, step: RewriteReplace) -> str:
@@ -73,13 +64,13 @@ def insert(syntax: Syntax, step: RewriteInsert) -> str:
         raise RewriteError(f"found {len(spans)} of {pattern.strip()!r}{lines}, expected {step.expect}")
     edits: list[Edit] = []
     for span in sorted(spans):
-        place = _Place(own_lines(syntax, span), syntax.enclosing(span[0]))
-        edits += _insert_at(syntax, place, step)
+        edits += _insert_at(syntax, own_lines(syntax, span), step)
     return apply_edits(syntax.text, edits)
 
 
-def _insert_at(syntax: Syntax, place: _Place, step: RewriteInsert) -> list[Edit]:
-    start, end = place.span
+def _insert_at(syntax: Syntax, statement: Span, step: RewriteInsert) -> list[Edit]:
+    """The edit that puts the lines beside a statement, none where they stand there."""
+    start, end = statement
     indent = indentation(syntax.text, start)
     block = block_of(step.insert)
     wanted = significant_lines(indent_block(block, indent))
@@ -93,7 +84,7 @@ def _insert_at(syntax: Syntax, place: _Place, step: RewriteInsert) -> list[Edit]
         if significant_lines(syntax.text[:start])[-len(wanted) :] == wanted:
             return []
         edit = (start, start, indent_block(block, indent) + gap)
-    _refuse_second_definition(syntax, block, place.around)
+    _refuse_second_definition(syntax, block, syntax.enclosing(statement[0]))
     return [edit]
 
 
