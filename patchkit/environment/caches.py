@@ -79,13 +79,11 @@ class PrivateRoots:
 
     def renew(self, keep_bytecode: bool) -> None:
         """Empty the roots, so that a run finds nothing of the one before. Raises `StoreFailure`."""
+        kept = {"bytecode"} if keep_bytecode else set()
         with storage_errors(self.folder):
-            for root in {*PRIVATE_ROOTS.values()}:
-                if root != "bytecode" or not keep_bytecode:
-                    shutil.rmtree(self.folder / root, ignore_errors=True)
-                (self.folder / root).mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            self.temporary.mkdir(mode=0o700, exist_ok=True)
+            for root in {*PRIVATE_ROOTS.values()} - kept:
+                _make_empty(self.folder / root)
+            _make_empty(self.temporary)
 
     def share_bytecode(self, libraries: Sequence[Path], shared: Path) -> None:
         """Keep the byte code of installed packages in a folder that all probes of this environment use.
@@ -167,6 +165,18 @@ def _short(caller: Mapping[str, str]) -> str:
     wanted = caller.get("TMPDIR", "")
     usable = wanted and len(wanted) <= LONGEST_TMP and os.access(wanted, os.W_OK | os.X_OK)
     return wanted if usable else "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
+
+
+def _make_empty(folder: Path) -> None:
+    """Make a folder that is there and holds nothing; most of them a run never used, and they cost nothing here."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _remove_left_overs(slot: Path, note: Path) -> None:
