@@ -1,0 +1,159 @@
+"""Measure the spine beside what a user would otherwise run: `python -m benchmarks.spine [--json FILE]`.
+
+Every row is measured in one run on one machine: `theirs` and `ours` in seconds, `ratio` = theirs / ours, `holds` whether
+the bar is met. Needs the package index. Rows with no rival carry an absolute bar in seconds, which holds on a quiet
+machine with two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from patchkit.environment.pool import hold_slot
+from patchkit.recipe.model import Upstream
+from patchkit.source.commit import Commit
+from patchkit.source.open import open_source
+from patchkit.tools.cache import Cache
+from patchkit.tools.index import PackageIndex
+from patchkit.tools.toolkit import Toolkit
+
+ROOT = Path(__file__).parents[1]
+OLD, NEW = "v0.25.1", "v0.26.0"
+GIT = ("git", "-c", "gc.auto=0", "-c", "user.name=b", "-c", "user.email=b@example.org")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement. `theirs` is None where there is no rival; then `bar` is in seconds, else a ratio."""
+
+    name: str
+    rival: str
+    theirs: float | None
+    ours: float
+    bar: float
+    holds: bool
+
+
+def compare(name: str, rival: str, theirs: float, ours: float, bar: float) -> Row:
+    """Return a row whose bar is the least ratio theirs / ours."""
+    return Row(name, rival, round(theirs, 3), round(ours, 3), bar, theirs / ours >= bar)
+
+
+def limit(name: str, ours: float, bar: float) -> Row:
+    """Return a row whose bar is the most seconds."""
+    return Row(name, "-", None, round(ours, 3), bar, ours <= bar)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long an action takes."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git quietly."""
+    subprocess.run([*GIT, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def patchkit(folder: Path, *arguments: str) -> None:
+    """Run the program as a user does, with a store below `folder`."""
+    environment = {**os.environ, "PATCHKIT_CACHE": str(folder / "store"), "HOME": str(folder)}
+    command = [sys.executable, "-m", "patchkit", "--quiet", *arguments]
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def measure_readme(folder: Path) -> list[Row]:
+    """Build the quickstart on an empty store, then again; set-up of the virtual environment is not in it."""
+    recipe = str(ROOT / "recipes" / "quickstart" / "recipe.yaml")
+    build = ("build", recipe, "--engine", "oci", "--output", str(folder / "out.tar"))
+    cold = seconds(lambda: patchkit(folder, *build))
+    warm = seconds(lambda: patchkit(folder, *build))
+    return [limit("quickstart, empty store", cold, 60), limit("quickstart again", warm, 10)]
+
+
+def measure_releases(folder: Path) -> list[Row]:
+    """Take two releases into git objects, then switch a work tree between them, beside tar and git."""
+    toolkit = Toolkit(Cache(folder / "store"), env=dict(os.environ))
+    source = open_source(toolkit, "vllm", Upstream(package="vllm", ref=NEW), "package")
+    ours: list[float] = []
+    theirs: list[float] = []
+    commits: list[Commit] = []
+    work = folder / "work"
+    git(folder, "init", "-q", str(work))
+    for version in (OLD, NEW):
+        archive = download(toolkit, version, folder)
+        theirs.append(seconds(lambda archive=archive: commit_archive(work, archive)))
+        git(work, "tag", version)
+        fetch = seconds(lambda version=version: download(toolkit, version, folder))
+        ours.append(seconds(lambda version=version: commits.append(source.resolve(version))) - fetch)
+    rows = [compare("release to commit", "tar, git add, git commit", sum(theirs), max(sum(ours), 0.01), 1.0)]
+    git(work, "checkout", "-q", OLD)
+    trees = [commit.tree for commit in commits]
+    with hold_slot(toolkit.cache, source.repository, trees[0]) as slot:
+        slot.switch(trees[0])
+        mine = seconds(lambda: slot.switch(trees[1]))
+    checkout = seconds(lambda: git(work, "checkout", "-q", NEW))
+    return [*rows, compare("switch to the next release", "git checkout", checkout, mine, 0.7)]
+
+
+def download(toolkit: Toolkit, version: str, folder: Path) -> Path:
+    """Fetch a release's sdist anew and return its path."""
+    index = PackageIndex(toolkit)
+    sdist = next(one for one in index.sdists("vllm") if f"v{one.version}" == version)
+    target = folder / f"{version}.tar.gz"
+    target.unlink(missing_ok=True)
+    index.download(sdist, target)
+    return target
+
+
+def commit_archive(work: Path, archive: Path) -> None:
+    """Do by hand what makes a commit of an sdist."""
+    for path in work.iterdir():
+        if path.name != ".git":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    subprocess.run(["tar", "xzf", str(archive), "--strip-components=1"], cwd=work, check=True)
+    git(work, "add", "-A", "-f")
+    git(work, "commit", "-q", "-m", "release")
+
+
+def measure_start() -> list[Row]:
+    """Start the program beside an empty Python."""
+
+    def start(*arguments: str) -> float:
+        return min(
+            seconds(lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL))
+            for _ in range(5)
+        )
+
+    return [limit("patchkit --help", start("-m", "patchkit", "--help"), 0.3)]
+
+
+def main() -> None:
+    """Measure everything, print a table, and write the rows where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    rows = measure_start()
+    for measure in (measure_releases, measure_readme):
+        with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as folder:
+            rows += measure(Path(folder))
+    for row in rows:
+        theirs = "" if row.theirs is None else f"{row.rival} {row.theirs:.2f} s"
+        print(f"{row.name:<28} {row.ours:>7.2f} s  {theirs:<34} bar {row.bar:<5} {'holds' if row.holds else 'MISSED'}")
+    if options.json:
+        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
