@@ -62,6 +62,8 @@ def find_file(base: Path, name: str, bound: Path) -> Path:
         if not path.resolve().is_relative_to(bound.resolve()):
             raise ValueError(f"{name} leads out of {shown(bound)}")
         if path.is_file():
+            if not os.access(path, os.R_OK):
+                raise ValueError(f"{name} cannot be read: no permission")
             return path
     except (OSError, RuntimeError) as error:  # a name too long, a circle of symlinks
         raise ValueError(f"{name} cannot be read: {error}") from error

@@ -56,7 +56,7 @@ def load_recipe(path: Path) -> LoadedRecipe:
 def load_patch(folder: Path) -> LoadedPatch:
     """Return a patch folder. Raises `InvalidFile` with all its problems."""
     complaints = Complaints()
-    loaded = read_patch(folder, open_library(folder), complaints)
+    loaded = read_patch(folder.absolute(), open_library(folder), complaints)
     complaints.raise_any()
     return _present(loaded)
 
@@ -64,29 +64,35 @@ def load_patch(folder: Path) -> LoadedPatch:
 def load_issue(folder: Path) -> LoadedIssue:
     """Return an issue folder. Raises `InvalidFile` with all its problems."""
     complaints = Complaints()
-    loaded = read_issue(folder, open_library(folder), complaints)
+    loaded = read_issue(folder.absolute(), open_library(folder), complaints)
     complaints.raise_any()
     return _present(loaded)
 
 
 def find_recipe(path: Path) -> Path:
     """Return the recipe file that an argument means. Raises `RequestError` when there is none."""
+    try:
+        found = _find_recipe(path)
+    except OSError as error:  # a name too long, a folder that may not be entered
+        raise RequestError(f"{path}: {error.strerror}") from error
+    if found is not None:
+        return found
+    names = _shipped().names("recipes")
+    hint = nearest(path.name, names) or "give a file, a folder with recipe.yaml, or the name of a shipped recipe"
+    raise RequestError(f"{path}: there is no such recipe", hint)
+
+
+def _find_recipe(path: Path) -> Path | None:
     if path.is_dir() and (path / "recipe.yaml").is_file():
         return path / "recipe.yaml"
     if path.is_file():
         return path
-    shipped = shipped_library()
-    library = Library(shipped, None) if shipped else open_library(Path())
-    if not path.exists() and is_slug(str(path)):
-        found = library.find("recipes", str(path))
-        if found is not None and (found / "recipe.yaml").is_file():
-            return found / "recipe.yaml"
-    names = library.names("recipes")
-    hint = (
-        nearest(path.name, names)
-        or f"a file, a folder with recipe.yaml, or one of: {', '.join(names) or '(none shipped)'}"
-    )
-    raise RequestError(f"{path}: there is no such recipe", hint)
+    folder = _shipped().find("recipes", str(path)) if is_slug(str(path)) and not path.exists() else None
+    return folder / "recipe.yaml" if folder is not None and (folder / "recipe.yaml").is_file() else None
+
+
+def _shipped() -> Library:
+    return Library(shipped_library() or Path.cwd(), None)
 
 
 def check_files(paths: tuple[Path, ...]) -> tuple[Problem, ...]:
@@ -106,9 +112,13 @@ def check_files(paths: tuple[Path, ...]) -> tuple[Problem, ...]:
 
 def _checkable(path: Path) -> list[Path]:
     """Return the files that a path stands for."""
-    if path.is_file():
-        return [path]
-    if not path.exists():
+    try:
+        if path.is_file():
+            return [path]
+        folder = path.exists()
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}") from error
+    if not folder:
         return [find_recipe(path)]
     found = []
     for parent, folders, files in os.walk(path):

@@ -406,7 +406,7 @@ def test_check_tells_the_kind_of_a_file_by_its_keys(tmp_path: Path) -> None:
 
 
 def test_check_refuses_paths_at_which_there_is_nothing(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "gone.yaml"):
+    for path in (tmp_path, tmp_path / "gone.yaml", tmp_path / ("x" * 300)):
         with pytest.raises(RequestError):
             check_files((path,))
 
