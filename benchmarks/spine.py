@@ -1,8 +1,7 @@
 """Measure the spine beside what a user would otherwise run: `python -m benchmarks.spine [--json FILE]`.
 
-Every row is measured in one run on one machine: `theirs` and `ours` in seconds, `ratio` = theirs / ours, `holds` whether
-the bar is met. Needs the package index. Rows with no rival carry an absolute bar in seconds, which holds on a quiet
-machine with two cores.
+Every row is measured in one run on one machine: `theirs` and `ours` in seconds; `bar` is the least theirs / ours. Rows
+with no rival carry an absolute bar in seconds, which holds on a quiet machine with two cores. Needs the package index.
 """
 
 from __future__ import annotations
