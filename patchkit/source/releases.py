@@ -90,10 +90,13 @@ class ReleaseStore:
 
     def _import(self, sdist: Sdist, archive: Path) -> Release:
         self._toolkit.progress.step(f"import {sdist.filename}")
-        self._sweep()
+        self._sweep()  # of a run that was killed
         tag = f"refs/tags/v{sdist.version}"
         stream = import_stream(read_archive(archive), tag, f"{self.package} {sdist.version}\n")
-        fast_import(self._toolkit, self.repository.path, stream)
+        try:
+            fast_import(self._toolkit, self.repository.path, stream)
+        finally:
+            self._sweep()
         commit = self.repository.find_ref(tag)
         if commit is None:
             raise StoreFailure(f"{self.repository.path}: {tag} is not there after the import", "run again")
@@ -102,7 +105,7 @@ class ReleaseStore:
         return release
 
     def _sweep(self) -> None:
-        """Remove what a killed import left: git's half packs and its crash reports."""
+        """Remove what an import that did not end well left: git's half packs and its crash reports."""
         for pattern in ("fast_import_crash_*", "objects/pack/tmp_*"):
             for path in self.repository.path.glob(pattern):
                 with contextlib.suppress(FileNotFoundError):

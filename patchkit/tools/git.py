@@ -34,7 +34,8 @@ IMPORT_SETTINGS = (
     "core.compression=1",
 )  # half the time of the default, 7 % more space
 FULL_DISK = re.compile(
-    r"^.*(no space left|quota exceeded|unable to write|file too large).*$", re.IGNORECASE | re.MULTILINE
+    r"^.*(no space left|out of diskspace|quota exceeded|unable to write|file too large).*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 SPACE_HINT = "is there space on the disk of the cache? PATCHKIT_CACHE names another one"
 
@@ -278,15 +279,17 @@ def _follow(progress: Progress, message: str) -> Any:
 
 def _explain(name: str, complaint: str) -> RequestError:
     """Return the error for what git complained of. The complaint must not hold credentials."""
-    if full := FULL_DISK.search(complaint):
-        return StoreFailure(f"{name}: {full[0]}", SPACE_HINT)
     reason = _complaint(complaint) or "git fetch failed"
+    if FULL_DISK.search(complaint):
+        return StoreFailure(f"{name}: {reason}", SPACE_HINT)
     if re.search(r"couldn't find remote ref|not our ref|unadvertised object", complaint, re.IGNORECASE):
         return _NotThere(f"{name}: {reason}")
     return RemoteUnavailable(f"{name}: {reason}", "is the URL right, and is there a network?")
 
 
 def _complaint(text: str) -> str:
-    """Return the line that says what is wrong: git's first `fatal:`, before what follows from it; else the last."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith("fatal: ")), lines[-1] if lines else "")
+    """Return the line that says what is wrong: of the disk, else git's first `fatal:`, else the last."""
+    if found := FULL_DISK.search(text) or re.search(r"fatal: .*", text):
+        return found[0].strip()
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
