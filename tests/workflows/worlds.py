@@ -1,8 +1,8 @@
 """A small product with one issue, as real files and a real git repository: what bisect and watch are tested on.
 
 The tree holds `engine.txt`. Its words say what the repro finds: `fault` (bad with the signature), `broken` (fails in
-another way), `absent` (the feature is not there), anything else is good. A patch turns `fault` into `healed`, unless the
-line around it drifted. Every run of the repro is counted in a file outside the store.
+another way), `absent` (the feature is not there), anything else is good. Where there is a `fault`, a patch turns it
+into `healed`, unless the line above drifted. Every run of the repro is counted in a file outside the store.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ PATCH = """
 format: 1
 title: Heal the fault
 issue: [fault]
+when: has(fault.txt)
 change:
   - {patch: heal.patch}
 """
@@ -100,12 +101,22 @@ def make_world(folder: Path) -> World:
 
 
 def linear(folder: Path, words: list[str]) -> tuple[World, list[str]]:
-    """Build a world whose upstream has a commit for each word; every third commit from the first is a release."""
+    """Build a world whose upstream has a commit for each word (or above:word); every third one is a release."""
     world = make_world(folder)
+    return world, grow(world, words)
+
+
+def grow(world: World, words: list[str], start: int = 0) -> list[str]:
+    """Add commits, numbered from `start`."""
     commits = []
-    for number, word in enumerate(words):
+    for number, word in enumerate(words, start):
         above, _, what = word.rpartition(":")
-        commits.append(world.upstream.commit({"engine.txt": engine(number, what, above or "top")}, f"commit {number}"))
+        files: dict[str, str | None] = {"engine.txt": engine(number, what, above or "top")}
+        if what == "fault":
+            files["fault.txt"] = "here\n"
+        elif commits and world.upstream.objects.entry(world.upstream.tree_of(commits[-1]), "fault.txt"):
+            files["fault.txt"] = None
+        commits.append(world.upstream.commit(files, f"commit {number}"))
         if number % 3 == 0:
             world.upstream.tag(f"v1.{number // 3}.0", commits[-1])
-    return world, commits
+    return commits
