@@ -10,10 +10,11 @@ from pathlib import Path
 
 from patchkit.environment.folder import scan_folder, write_tree
 from patchkit.errors import RequestError
-from patchkit.pipeline import Preference, open_recipe, patch_tree, resolve_commit, source_of
+from patchkit.pipeline import OpenedRecipe, Preference, open_recipe, patch_tree, resolve_commit, source_of
 from patchkit.source.commit import Tree
 from patchkit.stack.outcome import SeriesResult
 from patchkit.stack.patch.binary import blob_id
+from patchkit.stack.series import load_series
 from patchkit.tools.cache import digest_of, storage_errors
 from patchkit.tools.objects import Entry, Repository
 from patchkit.tools.toolkit import Toolkit
@@ -52,11 +53,19 @@ def apply_recipe(toolkit: Toolkit, request: ApplyRequest) -> ApplyReport:
     base = source_of(opened, commit.upstream).tree(commit)
     if request.to is not None:
         check_folder(toolkit, base.repository, request.to)
+    _tell_others(opened, commit.upstream)
     result = patch_tree(opened, commit)
     if request.to is None or request.dry_run or result.patched is None:
         return ApplyReport(base, result, None)
     write_folder(toolkit, base.repository, result.patched.id, request.to)
     return ApplyReport(base, result, request.to)
+
+
+def _tell_others(opened: OpenedRecipe, upstream: str) -> None:
+    """Warn of the patches that belong to another tree than the one that is patched: nothing is left out silently."""
+    others = [patch.name for name in opened.sources if name != upstream for patch in load_series(opened.loaded, name)]
+    if others:
+        opened.toolkit.progress.warn(f"not applied, since not for {upstream}: {', '.join(others)}")
 
 
 def check_folder(toolkit: Toolkit, repository: Repository, folder: Path) -> None:

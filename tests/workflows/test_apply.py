@@ -10,7 +10,7 @@ import pytest
 
 from patchkit.errors import BuildFailed, RequestError
 from patchkit.stack.outcome import Outcome
-from patchkit.tools.toolkit import Toolkit
+from patchkit.tools.toolkit import Silence, Toolkit
 from patchkit.workflows.apply import ApplyReport, ApplyRequest, apply_recipe, write_folder
 from tests.support.repositories import GitRepository
 
@@ -50,6 +50,28 @@ def test_the_series_is_applied_to_the_recipe_s_own_commit(bench: Bench) -> None:
     assert report.base.commit.ref == "v1"
     assert [record.outcome for record in report.result.records] == [Outcome.CLEAN]
     assert (report.result.patched is not None, report.written) == (True, None)
+
+
+def test_patches_of_another_upstream_are_told_and_not_applied(bench: Bench) -> None:
+    folder = bench.recipe.parent / "patches/theirs"
+    folder.mkdir(parents=True)
+    (folder / "x.patch").write_text(DIFF)
+    patch = "format: 1\ntitle: Theirs\nupstream: other\nchange:\n  - {patch: x.patch}\n"
+    (folder / "patch.yaml").write_text(patch)
+    url = bench.upstream.url
+    series = "series: [{file: x.patch}, theirs]"
+    upstreams = f'upstream: {{vllm: {{git: "{url}", ref: v1}}, other: {{git: "{url}", ref: v1}}}}'
+    bench.recipe.write_text(f"format: 1\nname: r\n{upstreams}\n{series}\n")
+    warnings: list[str] = []
+
+    class Listener(Silence):
+        def warn(self, message: str, hint: str = "") -> None:
+            warnings.append(message)
+
+    bench.toolkit = Toolkit(bench.toolkit.cache, Listener(), bench.toolkit.env)
+    report = bench.apply()
+    assert [record.patch for record in report.result.records] == ["x.patch"]
+    assert warnings == ["not applied, since not for vllm: theirs"]
 
 
 def test_the_patched_tree_is_written_with_modes_and_links(bench: Bench, tmp_path: Path) -> None:

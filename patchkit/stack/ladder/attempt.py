@@ -69,7 +69,13 @@ def summarize(results: Sequence[FileResult]) -> tuple[Outcome, str]:
 
 def is_test(path: str) -> bool:
     """Return whether a file lies below a folder of tests."""
-    return not {"test", "tests"}.isdisjoint(PurePosixPath(path).parts[:-1])
+    return _test_folder(path) != ""
+
+
+def _test_folder(path: str) -> str:
+    """Return the outermost folder of tests that a file lies in, '' when it lies in none."""
+    folders = (folder.as_posix() for folder in reversed(PurePosixPath(path).parents))
+    return next((folder for folder in folders if folder.rpartition("/")[2] in {"test", "tests"}), "")
 
 
 def _summarize_failure(failed: Sequence[FileResult], total: int) -> tuple[Outcome, str]:
@@ -81,8 +87,7 @@ def _summarize_failure(failed: Sequence[FileResult], total: int) -> tuple[Outcom
     if Outcome.BROKEN in outcomes:
         return Outcome.BROKEN, detail
     if len(failed) < total and all(is_test(result.path) for result in failed):
-        folders = sorted({PurePosixPath(result.path).parts[0] for result in failed})
-        globs = ", ".join(f'"{folder}/**"' for folder in folders)
+        globs = ", ".join(sorted({f'"{_test_folder(result.path)}/**"' for result in failed}))
         return Outcome.TEST_ONLY, f"only tests fail (exclude: [{globs}] leaves them out): {detail}"
     return Outcome.TARGET_GONE if outcomes == {Outcome.TARGET_GONE} else Outcome.CONFLICT, detail
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import codecs
 import quopri
 import re
 from email import message_from_string
@@ -28,6 +29,9 @@ def parse_patches(data: bytes, strip: int = 1, root: str = "") -> tuple[Patch, .
     `strip` leading parts are removed from names, which are then relative to the folder `root` of the tree.
     Raises `MalformedPatch`.
     """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise MalformedPatch(1, "is UTF-16 text, as PowerShell's > writes it; git diff --output=FILE writes it right")
+    data = data.removeprefix(codecs.BOM_UTF8)
     naming = Naming(strip, root)
     markers = _MARKERS.search(data)
     crlf = markers is not None and markers[0].count(b"\r\n") == 2

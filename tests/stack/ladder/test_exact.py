@@ -69,6 +69,11 @@ def test_when_only_tests_fail_the_outcome_says_so(desk: Desk) -> None:
     assert files["x"] == TEXT.encode()
 
 
+def test_the_glob_that_leaves_failing_tests_out_leaves_nothing_else_out(desk: Desk) -> None:
+    attempt, _ = desk.apply({"v/x": TEXT, "v/tests/a/x": "other\n"}, EDIT.format("v/x") + EDIT.format("v/tests/a/x"))
+    assert 'exclude: ["v/tests/**"]' in attempt.detail
+
+
 def test_a_patch_of_nothing_but_tests_is_not_saved_by_leaving_them_out(desk: Desk) -> None:
     attempt, _ = desk.apply({"tests/x": "other\n"}, EDIT.format("tests/x"))
     assert attempt.outcome is Outcome.CONFLICT

@@ -195,9 +195,9 @@ def test_a_diff_of_800_kilobytes_is_read_in_a_tenth_of_a_second() -> None:
     data = "".join(file.replace("{0}", str(number)) for number in range(124)).encode()
     assert len(data) > 750_000
     durations = []
-    for _ in range(3):  # the best of three: the machine is shared
-        began = time.perf_counter()
+    for _ in range(3):  # the best of three, in processor time: the machine may be busy
+        began = time.process_time()
         (patch,) = parse_patches(data)
-        durations.append(time.perf_counter() - began)
+        durations.append(time.process_time() - began)
     assert len(patch.files) == 124
     assert min(durations) < 0.1

@@ -74,6 +74,12 @@ def test_a_broken_encoded_word_is_kept_as_it_is() -> None:
     assert "J" in patch.header.author
 
 
+def test_a_byte_order_mark_is_passed_over_and_utf16_is_refused() -> None:
+    assert parse_patches(b"\xef\xbb\xbf" + DIFF.encode())[0].files[0].git
+    with pytest.raises(MalformedPatch, match="UTF-16"):
+        parse_patches(DIFF.encode("utf-16"))
+
+
 def test_prose_and_index_lines_around_a_plain_diff_are_passed_over() -> None:
     text = f"Hello,\n\nIndex: x.py\n{'=' * 67}\n{DIFF[DIFF.index('---') :]}\nOnly in b: y.py\n"
     assert [file.path for file in parse_patches(text.encode())[0].files] == ["x.py"]
