@@ -19,6 +19,13 @@ _TONE = {
     Finding.CONFLICT: "conflict",
     Finding.UNKNOWN: "unknown",
 }
+_CHANGE_TONE = {
+    Change.STILL_GOOD: "good",
+    Change.FIXED_UPSTREAM: "good",
+    Change.ABSENT: "quiet",
+    Change.CONFLICT: "conflict",
+    Change.CANNOT_TELL: "unknown",
+}
 
 
 def html(report: WatchReport) -> str:
@@ -77,9 +84,7 @@ def _transitions(report: WatchReport) -> str:
 
 
 def _transition_row(transition: Transition) -> str:
-    tone = {Change.STILL_GOOD: "good", Change.FIXED_UPSTREAM: "good", Change.ABSENT: "quiet"}.get(transition.change)
-    if tone is None:
-        tone = "unknown" if transition.change is Change.CANNOT_TELL else "bad" if transition.alarming else "patched"
+    tone = _CHANGE_TONE.get(transition.change) or ("bad" if transition.alarming else "patched")
     patched = _chip("patched", "patched") if transition.patched else ""
     before = (
         "" if transition.before == transition.at else f'<span class="before">from {escape(transition.before)}</span>'
@@ -94,8 +99,7 @@ def _transition_row(transition: Transition) -> str:
 
 def _matrix(report: WatchReport) -> str:
     heads = "".join(
-        f'<th title="{escape(subject.title)}">{escape(subject.issue)}<br><small>{escape(subject.repro)} · '
-        f"{_fidelity(subject.fidelity)}</small></th>"
+        f'<th title="{escape(subject.title)}">{escape(subject.issue)}<br><small>{_repro(subject)}</small></th>'
         for subject in report.subjects
     )
     rows = "\n".join(_matrix_row(report, node) for node in report.nodes)
@@ -133,10 +137,11 @@ def _details(report: WatchReport) -> str:
 
 def _detail(subject: Subject, pair: VerdictPair) -> str:
     rows = "".join(_detail_row(verdict) for verdict in (pair.without, pair.with_series))
+    shown = " open" if pair.findings[1] in (Finding.BAD, Finding.CONFLICT) else ""
     return (
-        f'<details id="{escape(_anchor(subject, pair))}"><summary><b>{escape(pair.without.at)}</b> '
+        f"<details{shown}><summary><b>{escape(pair.without.at)}</b> "
         f"{_verdict_chip(pair.without)} → {_verdict_chip(pair.with_series)}</summary>\n"
-        f"<p>commit <code>{escape(pair.without.commit)}</code></p>\n"
+        f'<p id="{escape(_anchor(subject, pair))}">commit <code>{escape(pair.without.commit)}</code></p>\n'
         '<div class="scroll"><table><thead><tr><th>series</th><th>answer</th><th>reason</th><th>time</th>'
         f"<th>detail and log</th></tr></thead><tbody>{rows}</tbody></table></div></details>"
     )
@@ -160,6 +165,11 @@ def _chip(text: str, tone: str) -> str:
 
 def _fidelity(fidelity: str) -> str:
     return f'<span class="fidelity" title="{escape(FIDELITY[fidelity])}">{escape(fidelity)}</span>'
+
+
+def _repro(subject: Subject) -> str:
+    name = "" if subject.repro == subject.fidelity else f"{escape(subject.repro)} "
+    return name + _fidelity(subject.fidelity)
 
 
 def _anchor(subject: Subject, pair: VerdictPair) -> str:

@@ -49,7 +49,8 @@ details { margin: 8px 0; padding: 8px 14px; background: var(--card); border: 1px
   border-radius: 10px; }
 details .scroll { margin: 8px 0 6px; } summary { cursor: pointer; } summary b { display: inline-block;
   min-width: 7em; }
-details:target { outline: 2px solid var(--patched); }
+details:has(:target) { outline: 2px solid var(--patched); }
+details p { scroll-margin-top: 72px; }
 code { font: 12.5px/1.5 ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace; color: var(--soft);
   overflow-wrap: anywhere; }
 @media print { body { background: #fff; } .scroll, details, dl div { break-inside: avoid; } }
