@@ -37,6 +37,7 @@ FULL_DISK = re.compile(
     r"^.*(no space left|out of diskspace|quota exceeded|unable to write|file too large).*$",
     re.IGNORECASE | re.MULTILINE,
 )
+NO_PROMPTS = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "force"}  # `false` refuses
 SPACE_HINT = "is there space on the disk of the cache? PATCHKIT_CACHE names another one"
 
 
@@ -261,7 +262,7 @@ def _mirror_key(url: str) -> str:
 def _runner(toolkit: Toolkit, folder: Path | None) -> Any:
     """Return GitPython's runner: quiet, in English, and on one repository wherever patchkit was started."""
     runner = _load_git().Git()
-    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS), "LC_ALL": "C"}
+    quiet = {"GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS), "LC_ALL": "C", **NO_PROMPTS}
     here = {} if folder is None else {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(folder / "objects")}
     runner.update_environment(**{**toolkit.env, **quiet, **here})
     return runner
@@ -288,8 +289,11 @@ def _explain(name: str, complaint: str) -> RequestError:
 
 
 def _complaint(text: str) -> str:
-    """Return the line that says what is wrong: of the disk, else git's first `fatal:`, else the last."""
-    if found := FULL_DISK.search(text) or re.search(r"fatal: .*", text):
-        return found[0].strip()
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    """Return the line that says what is wrong: of the disk, else git's first `fatal:` (or ssh's word before it)."""
+    if full := FULL_DISK.search(text):
+        return full[0].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    fatal = next((at for at, line in enumerate(lines) if "fatal: " in line), len(lines) - 1)
+    if lines and fatal > 0 and "Could not read from remote" in lines[fatal]:
+        fatal -= 1
+    return lines[fatal] if lines else ""

@@ -59,11 +59,12 @@ class Sdist:
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """Where the index is and whom to trust. `authority` is user and password of the URL; `bundle` a file of CAs."""
+    """Where the index is. `authority` is user and password of its URL; `bundle` a file of CAs; `proxy` a URL or ''."""
 
     endpoint: str
     authority: tuple[str, str] | None
     bundle: str | bool
+    proxy: str
 
 
 class PackageIndex:
@@ -174,6 +175,8 @@ class PackageIndex:
         session = requests.Session()
         session.verify = self.settings.bundle
         session.headers["User-Agent"] = "patchkit"
+        if self.settings.proxy:
+            session.proxies = {"http": self.settings.proxy, "https": self.settings.proxy}
         if self.settings.authority is not None:
             session.auth = _AtHome(urlsplit(self.settings.endpoint).netloc, *self.settings.authority)
         return session
@@ -216,7 +219,7 @@ def select_sdists(name: str, files: Iterable[DistributionPackage]) -> tuple[Sdis
 
 
 def read_settings(env: Mapping[str, str]) -> IndexSettings:
-    """Return the index and CA bundle that pip would use, from its variables and files; uv's variables come after.
+    """Return the index, CA bundle and proxy that pip would use, from variables and files; uv's variables come after.
 
     Raises `RequestError` for a configuration file that cannot be parsed.
     """
@@ -228,7 +231,8 @@ def read_settings(env: Mapping[str, str]) -> IndexSettings:
     bundles = [env.get("PIP_CERT"), options.get("cert"), *(env.get(name) for name in BUNDLE_VARIABLES)]
     bundles += [path for path in BUNDLES if Path(path).is_file()]
     endpoint = urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))
-    return IndexSettings(endpoint, authority, next((path for path in bundles if path), True))
+    proxy = env.get("PIP_PROXY") or options.get("proxy", "")
+    return IndexSettings(endpoint, authority, next((path for path in bundles if path), True), proxy)
 
 
 def _read_pip_files(env: Mapping[str, str]) -> dict[str, str]:

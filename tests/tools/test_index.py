@@ -105,7 +105,9 @@ def test_an_old_list_is_asked_for_again_and_used_with_a_warning_when_the_index_i
     assert heard.warnings == [f"demo: the index {server.url[7:]} has no such package: using the list of an earlier run"]
 
 
-def test_an_index_that_nobody_answers_for_is_named_with_its_credentials_left_out(tmp_path: Path) -> None:
+def test_an_index_that_nobody_answers_for_is_named_with_its_credentials_left_out(
+    server: PackageServer, tmp_path: Path
+) -> None:
     toolkit = Toolkit(Cache(tmp_path), env={"PIP_INDEX_URL": "http://me:secret@127.0.0.1:1/simple"})
     with pytest.raises(RemoteUnavailable, match=r"demo: 127\.0\.0\.1:1 does not answer: .*refused") as caught:
         PackageIndex(toolkit).sdists("demo")
@@ -212,6 +214,15 @@ def test_a_full_disk_is_told_as_such_and_not_as_a_bad_line(server: PackageServer
     index = open_index(server, tmp_path)
     with pytest.raises(StoreFailure, match="No space left"):
         index.download(only_sdist(index), tmp_path / "file")
+
+
+def test_pip_s_proxy_is_used(server: PackageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    env = {"PIP_INDEX_URL": "http://index.invalid/simple/", "PIP_PROXY": server.url, "PIP_CONFIG_FILE": os.devnull}
+    with pytest.raises(RemoteUnavailable, match=r"index\.invalid has no such package"):
+        PackageIndex(Toolkit(Cache(tmp_path), env=env)).sdists("demo")
+    assert server.requests == [("http://index.invalid/simple/demo/", "")]
 
 
 def write(path: Path, text: str) -> Path:

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchkit.tools.objects import Delta, Entry, Repository, create_repository
 from tests.support.repositories import START, GitRepository, linear_history
@@ -77,6 +79,42 @@ def test_an_edit_writes_the_tree_that_git_would_write(upstream: GitRepository, t
     plumb("read-tree main")
     plumb("update-index --index-info")
     assert edited == plumb("write-tree").strip()
+
+
+PATHS = (
+    "a",
+    "b/c",
+    "b/d/e",
+    "b/d/f",
+    "b/d.py",
+    "b-d",
+    "g/h/i/j",
+    "g/h/k",
+)  # names that sort apart as files and folders
+CHANGES = st.dictionaries(st.sampled_from(PATHS), st.one_of(st.none(), st.binary(max_size=2)))
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return create_repository(tmp_path_factory.mktemp("scratch"))
+
+
+@given(edits=st.lists(CHANGES, max_size=6))
+def test_edits_in_a_row_give_the_tree_of_the_files_that_are_left(
+    scratch: Repository, edits: list[dict[str, bytes]]
+) -> None:
+    tree, files = EMPTY_TREE, dict[str, bytes]()
+    for changes in edits:
+        before = tree
+        entries = {
+            path: data is not None and Entry(0o100644, scratch.write_blob(data)) for path, data in changes.items()
+        }
+        tree = scratch.edit(tree, {path: entry or None for path, entry in entries.items()})
+        changed = {path for path, data in changes.items() if files.get(path) != data}
+        files = {path: data for path, data in (files | changes).items() if data is not None}
+        assert {delta.path for delta in scratch.diff(before, tree)} == changed
+    assert {path: scratch.read_blob(entry.blob) for path, entry in scratch.walk(tree)} == files
+    assert tree == scratch.edit(EMPTY_TREE, dict(scratch.walk(tree)))
 
 
 def test_a_folder_that_loses_its_last_file_vanishes_with_its_empty_parents(upstream: GitRepository) -> None:
