@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch import parse_patches
-from patchkit.stack.patch.diff import split_lines
+from patchkit.stack.patch.lines import split_lines
 from tests.stack.bench import Desk
 from tests.stack.realgit import RealGit
 

@@ -10,7 +10,7 @@ from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.ladder.view import REGULAR, View
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch.binary import Binary, blob_id
-from patchkit.stack.patch.diff import split_lines
+from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Hunk, Patch
 from patchkit.tools.objects import Repository
 

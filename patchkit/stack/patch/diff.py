@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Literal, NoReturn
+from typing import Literal
 
-from patchkit.stack.patch.binary import Binary, BinaryHunk, decode_hunk
-from patchkit.stack.patch.model import ADDED, CONTEXT, REMOVED, FilePatch, Hunk, MalformedPatch
+from patchkit.stack.patch.binary import Binary
+from patchkit.stack.patch.hunks import read_binary, read_hunks, refuse_note
+from patchkit.stack.patch.lines import Lines, split_lines
+from patchkit.stack.patch.model import FilePatch, Hunk
 from patchkit.stack.patch.names import Naming, header_name, marker_name, unquote
 
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})")
-_BINARY_HEAD = re.compile(rb"(literal|delta) (\d{1,12})\s*")
-_BINARY_NOTE = re.compile(rb"(Binary )?[Ff]iles .* differ\s*")
 _MODES = (
     (b"old mode ", "old"),
     (b"new mode ", "new"),
@@ -31,6 +29,7 @@ _MOVES: tuple[tuple[bytes, Literal["old", "new"]], ...] = (
     (b"rename from ", "old"),
     (b"rename to ", "new"),
 )
+EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"  # git's id of an empty file
 _FOREIGN = (
     (b"diff --cc ", "a combined diff of a merge; make it against one parent"),
     (b"diff --combined ", "a combined diff of a merge; make it against one parent"),
@@ -40,20 +39,12 @@ _FOREIGN = (
 )
 
 
-def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of a file with their ends; only LF ends a line (a lone CR is text)."""
-    parts = data.split(b"\n")
-    last = parts.pop()
-    lines = [part + b"\n" for part in parts]
-    return [*lines, last] if last else lines
-
-
 def parse_diff(data: bytes, naming: Naming, first_line: int = 1, crlf: bool = False) -> tuple[FilePatch, ...]:
     """Return the changes of a diff; `first_line` is where `data` begins in the patch file, for messages.
 
     Raises `MalformedPatch`.
     """
-    return tuple(_Reader(split_lines(data), naming, first_line, crlf).read())
+    return tuple(_Reader(Lines(split_lines(data), first_line), naming, crlf).read())
 
 
 @dataclass
@@ -72,78 +63,72 @@ class _Draft:
     moved: set[str] = field(default_factory=set)
     said: bool = False  # a header line that is a change by itself: mode, rename, empty new file
 
+    @property
+    def lacks_content(self) -> bool:
+        """Return whether the ids say that the content changes: then hunks must follow, or the patch was cut off."""
+        old, new = self.blobs
+        empties = (self.created and EMPTY_BLOB.startswith(new)) or (self.deleted and EMPTY_BLOB.startswith(old))
+        return old != new and not empties
+
 
 @dataclass
 class _Reader:
-    """Walks over the lines of a diff; `at` is the index of the next one."""
+    """Walks over the lines of a diff."""
 
-    lines: list[bytes]
+    lines: Lines
     naming: Naming
-    first_line: int
     crlf: bool
-    at: int = 0
 
     def read(self) -> list[FilePatch]:
         """Return every file patch, in order."""
         found = []
-        while self.at < len(self.lines):
-            line = self._peek()
+        while not self.lines.ended:
+            line = self.lines.peek()
             if line.startswith(b"diff --git "):
                 found.append(self._read_git())
-            elif line.startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
+            elif line.startswith(b"--- ") and self.lines.peek(1).startswith(b"+++ "):
                 found.append(self._read_traditional())
             else:
                 self._refuse_foreign(line)
-                self.at += 1
+                self.lines.at += 1
         return found
-
-    def _peek(self, ahead: int = 0) -> bytes:
-        index = self.at + ahead
-        return self.lines[index] if index < len(self.lines) else b""
-
-    @property
-    def _line(self) -> int:
-        return self.first_line + self.at
-
-    def _fail(self, message: str, line: int | None = None) -> NoReturn:
-        raise MalformedPatch(line or self._line, message)
 
     def _refuse_foreign(self, line: bytes) -> None:
         for start, message in _FOREIGN:
             if line.startswith(start):
-                self._fail(message)
-        if line.startswith(b"Binary files ") and _BINARY_NOTE.fullmatch(line):
-            self._fail("a binary change without its content; make the patch with git diff --binary")
+                self.lines.fail(message)
+        if line.startswith(b"Binary files "):
+            refuse_note(self.lines)
 
     # --- headers ---
 
     def _read_traditional(self) -> FilePatch:
-        line = self._line
-        old, new = marker_name(self._peek()[4:]), marker_name(self._peek(1)[4:])
-        self.at += 2
+        line = self.lines.number
+        old, new = marker_name(self.lines.peek()[4:]), marker_name(self.lines.peek(1)[4:])
+        self.lines.at += 2
         if old is not None and new is not None and old != new:  # x.py.orig and x.py, one of them in the tree
             old = new = min(new, old, key=len)
         draft = _Draft(line, old, new, created=old is None, deleted=new is None)
-        if not self._peek().startswith(b"@@ -"):
-            self._fail("a hunk must follow the names of a file")
-        return self._finish(draft, self._read_hunks(), None, git=False)
+        if not self.lines.peek().startswith(b"@@ -"):
+            self.lines.fail("a hunk must follow the names of a file")
+        return self._finish(draft, read_hunks(self.lines), None, git=False)
 
     def _read_git(self) -> FilePatch:
-        names = header_name(self._peek()[11:].rstrip(b"\r\n"))
-        draft = _Draft(self._line, *(names or (None, None)))
-        self.at += 1
-        while self._read_header_line(draft, self._peek()):
-            self.at += 1
-        if self._peek().startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
+        names = header_name(self.lines.peek()[11:].rstrip(b"\r\n"))
+        draft = _Draft(self.lines.number, *(names or (None, None)))
+        self.lines.at += 1
+        while self._read_header_line(draft, self.lines.peek()):
+            self.lines.at += 1
+        if self.lines.peek().startswith(b"--- ") and self.lines.peek(1).startswith(b"+++ "):
             self._read_markers(draft)
-        hunks = self._read_hunks()
-        binary = self._read_binary(draft)
-        if not hunks and binary is None and not draft.said:
-            self._fail("the header of a file, but no change to it", draft.line)
+        hunks = read_hunks(self.lines)
+        binary = read_binary(self.lines)
+        if not hunks and binary is None and (not draft.said or draft.lacks_content):
+            self.lines.fail("the header of a file, but no change to it", draft.line)
         if draft.old is None and draft.new is None:
-            self._fail("a diff --git header whose names cannot be told", draft.line)
+            self.lines.fail("a diff --git header whose names cannot be told", draft.line)
         if len(draft.moved) == 1:
-            self._fail("a rename or copy needs both its names", draft.line)
+            self.lines.fail("a rename or copy needs both its names", draft.line)
         return self._finish(draft, hunks, binary, git=True)
 
     def _read_header_line(self, draft: _Draft, line: bytes) -> bool:
@@ -163,16 +148,16 @@ class _Reader:
         return text.startswith((b"similarity index ", b"dissimilarity index "))
 
     def _read_markers(self, draft: _Draft) -> None:
-        old, new = marker_name(self._peek()[4:]), marker_name(self._peek(1)[4:])
+        old, new = marker_name(self.lines.peek()[4:]), marker_name(self.lines.peek(1)[4:])
         if (old is None) != draft.created or (new is None) != draft.deleted:
-            self._fail("the header and the names of the file disagree on whether it is new or deleted")
+            self.lines.fail("the header and the names of the file disagree on whether it is new or deleted")
         if not draft.stripped:
             draft.old, draft.new = old, new
-        self.at += 2
+        self.lines.at += 2
 
     def _take_mode(self, draft: _Draft, text: bytes, key: str) -> None:
         if not re.fullmatch(rb"[0-7]{6}", text.strip()):
-            self._fail("a file mode that is no octal number of six digits")
+            self.lines.fail("a file mode that is no octal number of six digits")
         draft.values[key] = int(text, 8)
         draft.created |= key == "created"
         draft.deleted |= key == "deleted"
@@ -191,10 +176,12 @@ class _Reader:
     def _finish(self, draft: _Draft, hunks: list[Hunk], binary: Binary | None, git: bool) -> FilePatch:
         old = None if draft.created or draft.old is None else self._path(draft, draft.old)
         new = None if draft.deleted or draft.new is None else self._path(draft, draft.new)
+        if git and not draft.moved and None not in (old, new) and old != new:
+            self.lines.fail(f"names two files, {old} and {new}, but is no rename", draft.line)
         if draft.created and any(hunk.old for hunk in hunks):
-            self._fail("a new file cannot have lines before", hunks[0].line)
+            self.lines.fail("a new file cannot have lines before", hunks[0].line)
         if draft.deleted and any(hunk.new for hunk in hunks):
-            self._fail("a deleted file cannot have lines left", hunks[0].line)
+            self.lines.fail("a deleted file cannot have lines left", hunks[0].line)
         return FilePatch(
             line=draft.line,
             old_path=old,
@@ -212,87 +199,3 @@ class _Reader:
 
     def _path(self, draft: _Draft, name: bytes) -> str:
         return self.naming.path(name, draft.line, draft.stripped)
-
-    # --- hunks ---
-
-    def _read_hunks(self) -> list[Hunk]:
-        hunks = []
-        while self._peek().startswith(b"@@ -"):
-            hunks.append(self._read_hunk())
-        if hunks and self._peek()[:1] in {b" ", b"+", b"-"} and not self._ends_hunk(self._peek()):
-            self._fail("the hunk has more lines than its header says")
-        hunks.sort(key=lambda hunk: hunk.old_start)
-        for one, other in pairwise(hunks):
-            if one.old_start + len(one.old) > other.old_start:
-                self._fail("this hunk overlaps another one", max(one.line, other.line))
-        return hunks
-
-    def _ends_hunk(self, line: bytes) -> bool:
-        """Return whether a line that looks like part of a hunk is the next file's name or a mail's signature."""
-        if line.startswith(b"--- "):
-            return self._peek(1).startswith(b"+++ ")
-        return line.rstrip(b"\r\n") in {b"-- ", b"--"} or not line.strip()
-
-    def _read_hunk(self) -> Hunk:
-        found = _HUNK.match(self._peek())
-        if not found:
-            self._fail("a hunk header that cannot be read")
-        line = self._line
-        old_left, new_left = (1 if found[group] is None else int(found[group]) for group in (2, 4))
-        self.at += 1
-        body: list[bytes] = []
-        while old_left or new_left:
-            text = self._hunk_line()
-            old_left -= text[0] != ADDED
-            new_left -= text[0] != REMOVED
-            if old_left < 0 or new_left < 0:
-                self._fail(f"the hunk of line {line} has other line counts than its header says")
-            body.append(text)
-            self.at += 1
-            if self._peek().startswith(b"\\"):
-                body[-1] = text[:-1] if text.endswith(b"\n") else text
-                self.at += 1
-        if all(text[0] == CONTEXT for text in body):
-            self._fail("a hunk that changes nothing", line)
-        return Hunk(line, int(found[1]), int(found[3]), tuple(body))
-
-    def _hunk_line(self) -> bytes:
-        """Return the next line of a hunk; mailers drop the space of an empty line of context."""
-        if self.at >= len(self.lines):
-            self._fail("the patch ends in the middle of a hunk")
-        text = self.lines[self.at]
-        if text[0] in {CONTEXT, ADDED, REMOVED}:
-            return text
-        if text not in {b"\n", b"\r\n"}:
-            self._fail("the hunk has fewer lines than its header says")
-        return b" " + text
-
-    # --- binary ---
-
-    def _read_binary(self, draft: _Draft) -> Binary | None:
-        line = self._peek()
-        if _BINARY_NOTE.fullmatch(line):
-            self._fail("a binary change without its content; make the patch with git diff --binary")
-        if not line.startswith(b"GIT binary patch"):
-            return None
-        self.at += 1
-        forward = self._read_binary_hunk()
-        if forward is None:
-            self._fail("a binary patch without data", draft.line)
-        return Binary(forward, self._read_binary_hunk())
-
-    def _read_binary_hunk(self) -> BinaryHunk | None:
-        found = _BINARY_HEAD.fullmatch(self._peek())
-        if not found:
-            return None
-        line = self._line
-        self.at += 1
-        data = []
-        while text := self._peek().strip():
-            data.append(text)
-            self.at += 1
-        self.at += 1
-        try:
-            return decode_hunk("literal" if found[1] == b"literal" else "delta", int(found[2]), data)
-        except ValueError as error:
-            raise MalformedPatch(line, str(error)) from error

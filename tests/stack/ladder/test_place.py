@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchkit.stack.ladder.attempt import HunkState
 from patchkit.stack.ladder.place import Placed, place_hunks
 from patchkit.stack.patch import parse_patches
-from patchkit.stack.patch.diff import split_lines
+from patchkit.stack.patch.lines import split_lines
 
 BLOCK = "def {0}():\n    a = 1\n    b = 2\n    return a\n\n"
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from patchkit.stack.patch import FilePatch, MalformedPatch, parse_patches
-from patchkit.stack.patch.diff import split_lines
+from patchkit.stack.patch.lines import split_lines
 
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+zwei\n three\n"
 
@@ -152,6 +152,9 @@ def test_a_hunk_that_is_not_what_its_header_says_is_refused_with_its_line(hunk: 
         ("only prose\n", "holds no diff"),
         (HUNK, "a hunk without the name of its file"),
         ("diff --git a/x b/x\nindex 0123456..789abcd 100644\n", "the header of a file, but no change to it"),
+        ("diff --git a/x b/x\nnew file mode 100644\nindex 0000000..789abcd\n", "no change to it"),  # cut off
+        ("diff --git a/x b/y\nrename from x\nrename to y\nindex 0123456..789abcd\n", "no change to it"),
+        (f"diff --git a/x b/x\n--- a/x\n+++ b/y\n{HUNK}", "names two files, x and y, but is no rename"),
         ("diff --git a/x b/x\nold mode 644\n", "no octal number of six digits"),
         ("diff --git a/x b/y\nrename from x\n", "needs both its names"),
         ("diff --cc x\nindex 1,2..3\n", "combined diff"),
