@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -115,6 +118,7 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
     done = run_logged(
         _command(environment, run), log, cwd=folder, env=variables, timeout_seconds=run.repro.timeout_seconds
     )
+    _end_escaped(f"PATCHKIT_LOADED={variables['PATCHKIT_LOADED']}".encode())
     facts = read_log(log, run.signature)
     shutil.rmtree(folder, ignore_errors=True)
     return Run(
@@ -126,6 +130,17 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
         marks=facts.marks,
         found=facts.found,
     )
+
+
+def _end_escaped(mark: bytes) -> None:
+    """End processes of a run that left its group (daemons, ray): they would hold the accelerator of the next run.
+
+    They are known by a variable whose value no other probe has. Only where there is /proc.
+    """
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+            if mark in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def _command(environment: Environment, run: ReproRun) -> tuple[str, ...]:

@@ -94,6 +94,18 @@ def test_a_time_limit_ends_the_whole_group_of_processes(bench: Workbench, tmp_pa
     assert left == []
 
 
+def test_a_daemon_that_left_the_group_does_not_outlive_the_run(bench: Workbench) -> None:
+    script = """
+        import subprocess, sys
+        import product
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+        print(child.pid)
+    """
+    evidence = bench.probe(script)
+    command = _read(Path("/proc") / evidence.runs[0].output.strip() / "cmdline")
+    assert b"time.sleep(60)" not in command
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
