@@ -17,6 +17,18 @@ TOTAL_LIMIT = 2 << 30  # bytes unpacked; vLLM has 0.15 GB. A gzip bomb grows a t
 BLOCK = 512  # a tar file is made of blocks, and ends with two of zeros
 
 
+LATEST_TIME = 1 << 40  # seconds since 1970, 34,000 years on: what comes later is no date
+BROKEN = (
+    tarfile.TarError,
+    EOFError,
+    OSError,
+    zlib.error,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)  # as readers say it
+
+
 @dataclass(frozen=True)
 class Member:
     """One file of an sdist. `path` is below the archive's top folder; `mode` is git's; `link` names an earlier path."""
@@ -40,7 +52,7 @@ def read_archive(path: Path) -> Iterator[Member]:
             with tarfile.open(fileobj=measured, mode="r|", errorlevel=2) as archive:  # type: ignore[call-overload]
                 yield from _read_members(archive)
             measured.finish()
-    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError) as error:
+    except BROKEN as error:
         hint = "the archive is broken or hostile: nothing of it was kept"
         raise RemoteUnavailable(f"{path.name}: {error}", hint) from error
 
@@ -82,6 +94,8 @@ def _read_members(archive: tarfile.TarFile) -> Iterator[Member]:
 
 def _read_member(archive: tarfile.TarFile, info: tarfile.TarInfo, path: str, names: _Names) -> Member:
     time = max(int(info.mtime), 0)
+    if time > LATEST_TIME:
+        raise ValueError(f"{info.name}: has no possible date")
     if info.issym():
         if leaves_root(path, info.linkname):
             raise ValueError(f"{info.name}: symbolic link out of the tree, to {info.linkname}")

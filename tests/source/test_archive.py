@@ -73,6 +73,15 @@ def test_a_device_or_pipe_is_refused(tmp_path: Path, kind: bytes) -> None:
     refuse(tmp_path, [tar_member("demo-1.0/device", type=kind)], "neither file, folder nor link")
 
 
+@pytest.mark.parametrize("date", ["inf", "nan", "1e30"])
+def test_a_date_that_cannot_be_is_refused(tmp_path: Path, date: str) -> None:
+    refuse(tmp_path, [tar_member("demo-1.0/b", pax_headers={"mtime": date})], "date|infinity|NaN")
+
+
+def test_headers_of_headers_of_headers_are_refused(tmp_path: Path) -> None:
+    refuse(tmp_path, [tar_member("demo-1.0/b", b"x", type=tarfile.GNUTYPE_LONGNAME)] * 2000, "recursion")
+
+
 def test_a_second_top_folder_or_a_file_beside_it_is_refused(tmp_path: Path) -> None:
     refuse(tmp_path, [tar_member("other-1.0/a.py", b"")], "outside the top folder demo-1.0")
     refuse(tmp_path, [tar_member("setup.py", b"")], "outside the top folder demo-1.0")
