@@ -22,7 +22,7 @@ import click
 from patchkit import __version__
 from patchkit.cli.main import program
 from patchkit.cli.terminal import cache_root
-from patchkit.errors import PatchkitError, RequestError, StageFailure
+from patchkit.errors import InvalidFile, PatchkitError, RequestError, StageFailure
 
 EXIT_NO = 1
 EXIT_CANNOT_TELL = 125
@@ -79,9 +79,11 @@ def _exit_code(error: PatchkitError, arguments: list[str]) -> int:
 def _tell(error: PatchkitError) -> None:
     if "-v" in sys.argv or "--verbose" in sys.argv:
         click.echo(traceback.format_exc(), err=True)
-    click.echo(f"{click.style('error:', fg='red')} {error.message}", err=True)
-    if error.hint:
-        click.echo(f"{click.style('hint:', fg='cyan')} {error.hint}", err=True)
+    problems = error.problems if isinstance(error, InvalidFile) else ()
+    for message, hint in [(str(one), one.hint) for one in problems] or [(error.message, error.hint)]:
+        click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+        if hint:
+            click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
 
 
 def _report_bug(arguments: list[str]) -> int:
