@@ -105,8 +105,7 @@ def read_log(log: Path, signature: str) -> LogFacts:
         else:
             left_out = CUT.format(size - 2 * KEPT_BYTES)
             output = _text(content[:KEPT_BYTES]) + left_out + _text(content[-KEPT_BYTES:])
-            match = re.search(signature.encode(), content, re.MULTILINE)
-            found = search(signature, output) or (_line_of(content, match.start()) if match else "")
+            found = search(signature, output) or _search_bytes(signature, content)
         return LogFacts(output, size, tuple(marks), found)
 
 
@@ -175,6 +174,15 @@ def _replace(partial: Path, target: Path) -> None:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _search_bytes(signature: str, content: mmap.mmap) -> str:
+    """Search a log too large to be text in memory; patterns that bytes do not know (named characters) find nothing."""
+    try:
+        match = re.search(signature.encode(), content, re.MULTILINE)
+    except re.error:
+        return ""
+    return _line_of(content, match.start()) if match else ""
 
 
 def _line_of(content: mmap.mmap, position: int) -> str:
