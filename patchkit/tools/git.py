@@ -23,6 +23,7 @@ from patchkit.tools.toolkit import Progress, Toolkit
 
 PROTOCOLS = ("https", "http", "ssh", "git", "file")  # ext:: and other helpers would run a program that the URL names
 MIRRORED = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+USERINFO = re.compile(r"(?<=://)[^/\s'\"@]*(?:@[^/\s'\"@]*)*@")
 ANSWER_SECONDS = 10.0  # for one small question to a remote: a wall often swallows packets instead of refusing
 SETTINGS = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "fetch.unpackLimit=1")
 # less than 1 kB/s for a minute is a dead line; and one pack a fetch, whole or not there, instead of loose objects
@@ -41,9 +42,10 @@ NO_PROMPTS = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS": "false", "SSH_ASKPASS_R
 SPACE_HINT = "is there space on the disk of the cache? PATCHKIT_CACHE names another one"
 
 
-def redact(text: str) -> str:
-    """Return a text with the user and password of every URL in it left out."""
-    return re.sub(r"(?<=://)[^/\s'\"@]*(?:@[^/\s'\"@]*)*@", "", text)
+def redact(text: str, url: str = "") -> str:
+    """Return a text with the user and password of every URL in it left out; those of `url` wherever they stand."""
+    known = USERINFO.search(url)
+    return USERINFO.sub("", text.replace(known[0], "") if known else text)
 
 
 def check_url(url: str) -> None:
@@ -194,8 +196,8 @@ class Mirror:
         try:
             git.cmd.handle_process_output(process, None, handler, lambda ended: ended.wait(), decode_streams=False)
         except git.GitCommandError:  # not chained: its text holds the URL as it was given
-            lines = [*progress.other_lines, *progress.error_lines]
-            raise _explain(self.name, redact("\n".join(lines))) from None
+            complaint = "\n".join([*progress.other_lines, *progress.error_lines])
+            raise _explain(self.name, redact(complaint, self.url)) from None
 
 
 class _NotThere(RequestError):
@@ -289,11 +291,9 @@ def _explain(name: str, complaint: str) -> RequestError:
 
 
 def _complaint(text: str) -> str:
-    """Return the line that says what is wrong: of the disk, else git's first `fatal:` (or ssh's word before it)."""
+    """Return the line that says what is wrong: of the disk, else git's first `fatal:`, or what ssh said."""
     if full := FULL_DISK.search(text):
         return full[0].strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     fatal = next((at for at, line in enumerate(lines) if "fatal: " in line), len(lines) - 1)
-    if lines and fatal > 0 and "Could not read from remote" in lines[fatal]:
-        fatal -= 1
-    return lines[fatal] if lines else ""
+    return lines[0 if "Could not read from remote" in lines[fatal] else fatal]

@@ -168,6 +168,13 @@ def test_credentials_are_never_shown(tmp_path: Path) -> None:
     assert not mirror(DEAD, tmp_path).answers()
 
 
+@pytest.mark.parametrize("url", ["git://me:secret@nowhere.invalid/x", "ssh://me:secret@127.0.0.1:1/x", "/nowhere/x"])
+def test_what_git_and_ssh_complain_of_is_passed_on_without_credentials(tmp_path: Path, url: str) -> None:
+    with pytest.raises(RemoteUnavailable, match=r"fatal: .*nowhere|: ssh: ") as caught:
+        mirror(url, tmp_path).clone()
+    assert "secret" not in caught.value.message
+
+
 def test_equal_repositories_share_a_mirror_whatever_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     urls = ["https://h/x.git", "https://me:token@h/x.git", "https://h/x", "https://h/x/"]
