@@ -95,11 +95,7 @@ class Registry:
     def __init__(self, toolkit: Toolkit, reference: Reference) -> None:
         """Prepare to talk to the registry of an image; nothing is sent yet."""
         self._toolkit, self._reference = toolkit, reference
-        self._session = requests.Session()
         self._authorization = ""
-        bundle = toolkit.env.get("PATCHKIT_CA_BUNDLE") or toolkit.env.get("SSL_CERT_FILE")
-        if bundle:
-            self._session.verify = bundle
 
     def read_manifest(self, asked: str) -> tuple[str, dict[str, Any]]:
         """Return digest and content of a manifest or index, by tag or digest. Raises `RemoteUnavailable`."""
@@ -161,13 +157,8 @@ class Registry:
         """Get a path of the repository, with a token where the registry asks for one."""
         if self._toolkit.offline:
             raise RemoteUnavailable(f"{self._name}: not in the store, and --offline forbids to fetch it")
-        url = self._reference.api + path
         try:
-            response = self._send(url, headers)
-            if response.status_code == 401:
-                self._authorization = self._answer(response.headers.get("WWW-Authenticate", ""))
-                response = self._send(url, headers)
-            with response:
+            with self._connect() as session, self._send(session, path, headers) as response:
                 if response.status_code >= 400 and response.status_code != 416:
                     raise RemoteUnavailable(*self._refusal(response))
                 yield response
@@ -175,10 +166,26 @@ class Registry:
             hint = "is the host right? Behind a proxy with its own certificate, set PATCHKIT_CA_BUNDLE"
             raise RemoteUnavailable(f"{self._name}: {self._reference.host} does not answer: {error}", hint) from error
 
-    def _send(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _connect(self) -> requests.Session:
+        session = requests.Session()
+        bundle = self._toolkit.env.get("PATCHKIT_CA_BUNDLE") or self._toolkit.env.get("SSL_CERT_FILE")
+        if bundle:
+            session.verify = bundle
+        return session
+
+    def _send(self, session: requests.Session, path: str, headers: Mapping[str, str]) -> requests.Response:
+        """Send a request; when the registry asks who it is, answer and send it again."""
+        response = self._send_once(session, path, headers)
+        if response.status_code == 401:
+            response.close()
+            self._authorization = self._answer(session, response.headers.get("WWW-Authenticate", ""))
+            response = self._send_once(session, path, headers)
+        return response
+
+    def _send_once(self, session: requests.Session, path: str, headers: Mapping[str, str]) -> requests.Response:
         identity = {"Authorization": self._authorization} if self._authorization else {}
         sent = {**headers, **identity, "Accept-Encoding": "identity"}
-        return self._session.get(url, headers=sent, stream=True, timeout=TIMEOUT_SECONDS)
+        return session.get(self._reference.api + path, headers=sent, stream=True, timeout=TIMEOUT_SECONDS)
 
     def _refusal(self, response: requests.Response) -> tuple[str, str]:
         told = f"{self._name}: {self._reference.host} answers {response.status_code} {response.reason}"
@@ -188,8 +195,8 @@ class Registry:
             return told, f"run: docker login {self._reference.host}"
         return told, "try again later"
 
-    def _answer(self, challenge: str) -> str:
-        """Return the Authorization header that answers a challenge."""
+    def _answer(self, session: requests.Session, challenge: str) -> str:
+        """Return the Authorization header that answers a challenge; empty when there is none."""
         scheme, _, rest = challenge.partition(" ")
         user = self._credentials()
         basic = f"Basic {base64.b64encode(':'.join(user).encode()).decode()}" if user else ""
@@ -200,7 +207,7 @@ class Registry:
             raise RemoteUnavailable(f"{self._name}: {self._reference.host} asks for a token and does not say where")
         query = {"service": fields.get("service", ""), "scope": f"repository:{self._reference.repository}:pull"}
         headers = {"Authorization": basic} if basic else {}
-        response = self._session.get(fields["realm"], params=query, headers=headers, timeout=TIMEOUT_SECONDS)
+        response = session.get(fields["realm"], params=query, headers=headers, timeout=TIMEOUT_SECONDS)
         if response.status_code != 200:
             raise RemoteUnavailable(*self._refusal(response))
         document = response.json()
