@@ -9,7 +9,7 @@ from typing import Any
 
 from patchkit.report.text import flatten, seconds
 from patchkit.search import Answer, Contradiction
-from patchkit.tools.objects import CommitRecord
+from patchkit.tools.objects import COMMITTER, CommitRecord
 from patchkit.verdict.verdict import Verdict
 
 FIDELITY = {
@@ -117,7 +117,8 @@ def _found_lines(event: Document) -> list[str]:
     state = "confirmed" if event["confirmed"] else f"not confirmed: {event['message']}"
     lines = [f"{event['first_bad']} is the first bad {kind} ({state}); last good: {event['last_good']}"]
     if culprit:
-        lines += [f"    {flatten(culprit['subject'])}", f"    {flatten(culprit['author'])}, {culprit['date']}"]
+        author = f"{flatten(culprit['author'])}, " if culprit["author"] else ""
+        lines += [f"    {flatten(culprit['subject'])}", f"    {author}{culprit['date']}"]
     lines.append(f"fidelity: {event['fidelity']} ({FIDELITY[event['fidelity']]})")
     return lines
 
@@ -131,8 +132,13 @@ def _suspect_lines(event: Document) -> list[str]:
 
 
 def _describe(culprit: CommitRecord) -> dict[str, Any]:
+    """Describe a commit; one that patchkit made from an sdist has no author."""
     date = time.strftime("%Y-%m-%d", time.gmtime(culprit.author_time))
-    return {"subject": culprit.subject, "author": culprit.author[0], "date": date}
+    return {
+        "subject": culprit.subject,
+        "author": None if culprit.author == COMMITTER else culprit.author[0],
+        "date": date,
+    }
 
 
 def _short(node: str) -> str:

@@ -51,6 +51,7 @@ details .scroll { margin: 8px 0 6px; } summary { cursor: pointer; } summary b { 
   min-width: 7em; }
 details:has(:target) { outline: 2px solid var(--patched); }
 details p { scroll-margin-top: 72px; }
+details td:nth-child(3), details td:nth-child(4) { white-space: nowrap; }
 code { font: 12.5px/1.5 ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace; color: var(--soft);
   overflow-wrap: anywhere; }
 @media print { body { background: #fff; } .scroll, details, dl div { break-inside: avoid; } }

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchkit.environment.open import environment_id
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, source_of
+from patchkit.pipeline import OpenedRecipe, Preference, Question, environment_request, judge, open_recipe, source_of
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
+from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
 from patchkit.report.bisect import Tally, answer_document, probe_document
 from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, build_chain, build_graph, decide, fold
@@ -76,11 +78,11 @@ class Subject:
     @property
     def key(self) -> str:
         """Name the question by everything that the answers depend on."""
-        loaded = self.opened.loaded
+        opened = self.opened
         return digest_of(
             {
-                "recipe": loaded.recipe.model_dump(mode="json"),
-                "patches": {slug: patch.sha256 for slug, patch in loaded.patches.items()},
+                "recipe": recipe_digest(opened.loaded),
+                "environment": environment_id(opened.toolkit, environment_request(opened, self.repro)),
                 "issue": [self.issue.slug, self.issue.sha256, self.repro.name],
                 "ends": [self.good.id, self.bad.id],
                 "axis": self.axis,

@@ -13,6 +13,7 @@ from typing import Any
 
 from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, patch_tree, source_of
 from patchkit.recipe.library import LoadedIssue
+from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
 from patchkit.report.json import pair_document, read_pair, transition_document, verdict_document
 from patchkit.report.watch import SeriesConflict, Subject, WatchReport, conflict_document, summary_document
@@ -182,7 +183,7 @@ class Watcher:
 
     def _judge(self, question: Question) -> Verdict:
         verdict = judge(self.opened, question)
-        self.tell({**verdict_document(verdict), "event": "probe"})
+        self.tell({"event": "probe", **verdict_document(verdict)})
         return verdict
 
     def _transition(self, name: str, before: str, after: str) -> Transition:
@@ -214,11 +215,8 @@ def _subject(issue: LoadedIssue, repro: Repro) -> Subject:
 
 def _key(opened: OpenedRecipe, line: Line) -> str:
     """Name the watch by what its verdicts depend on; a changed patch or repro begins anew."""
-    loaded = opened.loaded
     parts = {
-        "recipe": loaded.recipe.model_dump(mode="json"),
-        "patches": {slug: patch.sha256 for slug, patch in loaded.patches.items()},
-        "issues": {slug: issue.sha256 for slug, issue in loaded.issues.items()},
+        "recipe": recipe_digest(opened.loaded),
         "line": [line.source.upstream, line.source.kind, line.axis, line.nodes[0]],
     }
     return digest_of(parts)[:32]

@@ -167,8 +167,7 @@ def test_a_torn_line_of_a_killed_process_is_no_evidence(toolkit: Toolkit, tmp_pa
     assert journal.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("finished", [1, 4, 6])
+@pytest.mark.parametrize(("finished", "jobs"), [(1, 1), (4, 1), (7, 1), (3, 2)])
 def test_kill_9_then_the_same_command_gives_the_same_answer_and_runs_no_finished_probe_again(
     tmp_path: Path, finished: int, jobs: int
 ) -> None:
@@ -197,8 +196,7 @@ def test_kill_9_then_the_same_command_gives_the_same_answer_and_runs_no_finished
         assert world.runs.count(names[node]) <= times + len(again) + (interrupted if again else 0)
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("sent", "jobs"), [(signal.SIGINT, "1"), (signal.SIGTERM, "2")])
 def test_an_interrupt_keeps_the_state_says_how_to_go_on_and_leaves_no_process(
     tmp_path: Path, sent: signal.Signals, jobs: str
 ) -> None:
@@ -293,6 +291,14 @@ def test_ends_with_nothing_between_are_refused(toolkit: Toolkit, tmp_path: Path,
     with pytest.raises(RequestError) as caught:
         run(toolkit, world, good, bad)
     assert caught.value.hint
+
+
+def test_ends_that_are_wrong_exit_1_and_a_forgotten_option_129(tmp_path: Path) -> None:
+    world, commits = linear(tmp_path, ["good", "good", "fault"])
+    code, events = finish(world, commits[0], commits[1])
+    assert (code, events[-1]["event"], events[-1]["first_bad"]) == (1, "result", None)
+    words = [sys.executable, "-m", "patchkit", "bisect", str(world.recipe), "--good", commits[0]]
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 129
 
 
 def test_a_recipe_that_is_wrong_is_told_before_anything_runs(toolkit: Toolkit, tmp_path: Path) -> None:
