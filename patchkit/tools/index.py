@@ -106,6 +106,8 @@ class PackageIndex:
         if expected is None:
             hint = "take the release from git, or from an index that offers sha256 digests"
             raise RemoteUnavailable(f"{sdist.filename}: the index offers no sha256, so it cannot be checked", hint)
+        if target.is_file() and digest_file(target) == expected:
+            return
         partial = target.with_name(f"{target.name}.{expected[:16]}.partial")
         with storage_errors(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)

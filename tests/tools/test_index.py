@@ -163,6 +163,18 @@ def test_a_later_run_goes_on_where_an_interrupted_one_stopped(server: PackageSer
     assert list(tmp_path.glob("*.partial")) == []
 
 
+def test_a_whole_file_of_a_run_that_was_killed_is_used_and_a_wrong_one_is_not(
+    server: PackageServer, tmp_path: Path
+) -> None:
+    served = server.add("demo", "1.0", DEMO)
+    index = open_index(server, tmp_path)
+    for there, asked in ((served.data, 0), (served.data[:-1] + b"?", 1)):
+        (tmp_path / "file").write_bytes(there)
+        index.download(only_sdist(index), tmp_path / "file")
+        assert (tmp_path / "file").read_bytes() == served.data
+        assert len([path for path, _ in server.requests if path.startswith("/files")]) == asked
+
+
 def test_a_partial_file_longer_than_the_release_is_thrown_away(server: PackageServer, tmp_path: Path) -> None:
     served = server.add("demo", "1.0", DEMO)
     index = open_index(server, tmp_path)
