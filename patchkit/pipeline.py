@@ -21,7 +21,7 @@ from patchkit.source.open import open_source
 from patchkit.source.source import FactSettings, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.outcome import PatchedTree, SeriesResult
-from patchkit.stack.series import leave_out, load_series
+from patchkit.stack.series import freeze_pulls, leave_out, load_series
 from patchkit.tools.cache import digest_of
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.grade import grade
@@ -125,7 +125,9 @@ def patch_tree(opened: OpenedRecipe, commit: Commit, series: Series = "with", is
     base = source.tree(commit)
     if series == "without":
         return SeriesResult((), PatchedTree(base.id, base, ()))
-    patches = load_series(opened.loaded, commit.upstream)
+    pulls = opened.lock.pulls if opened.lock else ()
+    heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == commit.upstream}
+    patches = freeze_pulls(load_series(opened.loaded, commit.upstream), heads)
     if series == "others":
         patches = leave_out(patches, issue)
     return apply_series(source, base, patches, source.facts(commit, opened.settings))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.recipe.model import Change, ChangeFile, ChangePatch, ChangeRewrite
+from patchkit.recipe.model import Change, ChangeFile, ChangePatch, ChangePull, ChangeRewrite
 from patchkit.source.commit import Commit
 from patchkit.source.source import Source
-from patchkit.stack.history import HistoryChange, apply_history
+from patchkit.stack.history import apply_history, apply_pull
 from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.ladder.exact import DEFAULT_MODE, apply_exact
 from patchkit.stack.ladder.view import REGULAR, View
@@ -43,8 +43,9 @@ def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
         return _apply_rewrite(ground, patch, change)
     if isinstance(change, ChangeFile):
         return _apply_file(ground, patch.folder, change)
-    history: HistoryChange = change
-    return apply_history(ground.source, ground.base, ground.tree, history)
+    if isinstance(change, ChangePull):
+        return apply_pull(ground.source, ground.base, ground.tree, change, patch.heads.get(change.pull))
+    return apply_history(ground.source, ground.tree, change)
 
 
 def climb(repository: Repository, tree: str, patches: Sequence[Patch]) -> Attempt:

@@ -13,23 +13,15 @@ from patchkit.stack.outcome import Outcome
 from patchkit.stack.paths import matches
 from patchkit.tools.objects import Repository
 
-HistoryChange = ChangeRevert | ChangeCherryPick | ChangePull
 
-
-def apply_history(source: Source, base: Commit, tree: str, change: HistoryChange) -> Attempt:
-    """Bring a change of upstream's history onto a tree. Raises `RequestError` when upstream has no such commit.
+def apply_history(source: Source, tree: str, change: ChangeRevert | ChangeCherryPick) -> Attempt:
+    """Bring a commit of upstream's history, or its reverse, onto a tree. Raises `RequestError` for an unknown commit.
 
     A merge commit counts as the change from its first parent.
     """
     if source.kind == "package":
-        return _broken("needs git history (--source git): the releases of a package have none", tree)
+        return _without_history(tree)
     repository = source.repository
-    if isinstance(change, ChangePull):
-        head = source.resolve(f"pull/{change.pull}")
-        fork = find_fork(repository, base.id, head.id)
-        if fork is None:
-            return _broken(f"pull/{change.pull} has no common history with {base.name}", tree)
-        return _merge(repository, tree, (_tree_of(repository, fork), head.tree), change.exclude)
     commit = source.resolve(change.revert if isinstance(change, ChangeRevert) else change.cherry_pick)
     parents = repository.read_commit(commit.id).parents
     if not parents:
@@ -38,6 +30,25 @@ def apply_history(source: Source, base: Commit, tree: str, change: HistoryChange
     if isinstance(change, ChangeRevert):
         return _merge(repository, tree, (commit.tree, before), ())
     return _merge(repository, tree, (before, commit.tree), change.exclude)
+
+
+def apply_pull(source: Source, base: Commit, tree: str, change: ChangePull, frozen: str | None) -> Attempt:
+    """Bring a pull request onto a tree: what changed from its fork to its head, or to the commit it is frozen to.
+
+    Raises `RequestError` when upstream has no such pull request or commit.
+    """
+    if source.kind == "package":
+        return _without_history(tree)
+    repository = source.repository
+    head = source.resolve(frozen or f"pull/{change.pull}")
+    fork = find_fork(repository, base.id, head.id)
+    if fork is None:
+        return _broken(f"pull/{change.pull} has no common history with {base.name}", tree)
+    return _merge(repository, tree, (_tree_of(repository, fork), head.tree), change.exclude)
+
+
+def _without_history(tree: str) -> Attempt:
+    return _broken("needs git history (--source git): the releases of a package have none", tree)
 
 
 def find_fork(repository: Repository, base: str, head: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchkit.errors import RequestError
@@ -37,6 +37,7 @@ class StackPatch:
     requires: tuple[str, ...] = ()
     issues: tuple[str, ...] = ()
     rewrites: Mapping[str, tuple[RewriteStep, ...]] = field(default_factory=dict)
+    heads: Mapping[int, str] = field(default_factory=dict)  # commits that pull requests are frozen to
 
 
 def load_series(loaded: LoadedRecipe, upstream: str) -> tuple[StackPatch, ...]:
@@ -61,6 +62,11 @@ def load_series(loaded: LoadedRecipe, upstream: str) -> tuple[StackPatch, ...]:
 def leave_out(series: Sequence[StackPatch], issue: str) -> tuple[StackPatch, ...]:
     """Return the series without the patches that name an issue as theirs."""
     return tuple(patch for patch in series if issue not in patch.issues)
+
+
+def freeze_pulls(series: Sequence[StackPatch], heads: Mapping[int, str]) -> tuple[StackPatch, ...]:
+    """Return the series with pull requests held at the commits that a lock names, by number."""
+    return tuple(replace(patch, heads=heads) for patch in series)
 
 
 def _from_folder(loaded: LoadedPatch, when: str | None, elsewhere: AbstractSet[str]) -> StackPatch:

@@ -8,7 +8,7 @@ import pytest
 
 from patchkit.errors import RequestError
 from patchkit.recipe.model import ChangeCherryPick, ChangePull, ChangeRevert
-from patchkit.stack.history import HistoryChange, apply_history, find_fork
+from patchkit.stack.history import apply_history, apply_pull, find_fork
 from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.outcome import Outcome
 from tests.stack.bench import RepositorySource, numbered
@@ -24,10 +24,18 @@ def git(tmp_path: Path) -> GitRepository:
     return repository
 
 
-def bring(git: GitRepository, change: HistoryChange, onto: str = "main") -> tuple[Attempt, dict[str, str]]:
+def bring(
+    git: GitRepository,
+    change: ChangeRevert | ChangeCherryPick | ChangePull,
+    onto: str = "main",
+    frozen: str | None = None,
+) -> tuple[Attempt, dict[str, str]]:
     source = RepositorySource(git)
     base = source.resolve(onto)
-    attempt = apply_history(source, base, base.tree, change)
+    if isinstance(change, ChangePull):
+        attempt = apply_pull(source, base, base.tree, change, frozen)
+    else:
+        attempt = apply_history(source, base.tree, change)
     files = {path: git.objects.read_blob(entry.blob).decode() for path, entry in git.objects.walk(attempt.tree)}
     return attempt, files
 
@@ -97,7 +105,7 @@ def test_an_unknown_commit_is_an_error_of_the_request(git: GitRepository) -> Non
 
 def test_releases_of_a_package_have_no_history(git: GitRepository) -> None:
     base = RepositorySource(git).resolve("main")
-    attempt = apply_history(RepositorySource(git, kind="package"), base, base.tree, ChangeRevert(revert=base.id))
+    attempt = apply_history(RepositorySource(git, kind="package"), base.tree, ChangeRevert(revert=base.id))
     assert (attempt.outcome, "--source git" in attempt.detail) == (Outcome.BROKEN, True)
 
 
