@@ -1,10 +1,10 @@
 """Proves, without importing vLLM, that no mHC call reaches DeepGEMM where DeepGEMM is declared unavailable.
 
-A text search cannot tell a guard from a comment: 0.30 to 0.33 call DeepGEMM under `if use_deep_gemm:`, and `use_deep_gemm`
-is `is_deep_gemm_supported() or not use_tilelang_fallback` with the fallback switched off by the caller. So the module is
-interpreted over three values (known constant, unknown, DeepGEMM's function) with `is_deep_gemm_supported()` fixed to
-False: a call of `tf32_hc_prenorm_gemm` that may still run is an unguarded site. A second pass with True catches the
-opposite mistake, a patch that switches DeepGEMM off everywhere.
+A text search cannot tell a guard from a comment: 0.30 to 0.33 call DeepGEMM under `if use_deep_gemm:`, where that is
+`is_deep_gemm_supported() or not use_tilelang_fallback` and the caller has switched the fallback off. So the module is
+interpreted over three kinds of values (a known constant, unknown, DeepGEMM's function) with `is_deep_gemm_supported()`
+fixed to False: a call of `tf32_hc_prenorm_gemm` that may still run is an unguarded site. A second pass with True
+catches the opposite mistake, a patch that switches DeepGEMM off everywhere.
 
 Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that the broadcast pre-block is not there yet.
 """
@@ -17,7 +17,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
+from typing import Any
 
 SINK_NAME = "tf32_hc_prenorm_gemm"
 PREDICATE_NAME = "is_deep_gemm_supported"
@@ -46,29 +46,29 @@ class Constant:
 
 @dataclass(eq=False)
 class Function:
-    node: Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
-    scope: "Scope"
-    module: "Module"
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    module: Module
 
     @property
     def name(self) -> str:
         return getattr(self.node, "name", "<lambda>")
 
 
-Value = Union[Marker, Constant, Function]
+Value = Any  # a Marker, a Constant or a Function
 
 
 @dataclass
 class Scope:
-    names: Dict[str, Value]
-    parent: Optional["Scope"] = None
+    names: dict[str, Value]
+    parent: Scope | None = None
 
     def get(self, name: str) -> Value:
         if name in self.names:
             return self.names[name]
         return self.parent.get(name) if self.parent else UNKNOWN
 
-    def fork(self) -> "Scope":
+    def fork(self) -> Scope:
         return Scope(dict(self.names), self.parent)
 
 
@@ -94,7 +94,7 @@ def join_values(first: Value, second: Value) -> Value:
     return first if first == second else UNKNOWN
 
 
-def join(first: Optional[Scope], second: Optional[Scope]) -> Optional[Scope]:
+def join(first: Scope | None, second: Scope | None) -> Scope | None:
     if first is None or second is None:
         return first or second
     names = {
@@ -104,15 +104,15 @@ def join(first: Optional[Scope], second: Optional[Scope]) -> Optional[Scope]:
     return Scope(names, first.parent)
 
 
-def truth(value: Value) -> Optional[bool]:
+def truth(value: Value) -> bool | None:
     """True, False, or None where it cannot be known."""
     if isinstance(value, Constant):
         return bool(value.value)
     return None if value in (UNKNOWN, SINK) else True
 
 
-def assigned_names(nodes: List[ast.stmt]) -> Set[str]:
-    found: Set[str] = set()
+def assigned_names(nodes: list[ast.stmt]) -> set[str]:
+    found: set[str] = set()
     for node in nodes:
         for part in ast.walk(node):
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
@@ -120,7 +120,7 @@ def assigned_names(nodes: List[ast.stmt]) -> Set[str]:
     return found
 
 
-def only_called(tree: ast.Module) -> Set[str]:
+def only_called(tree: ast.Module) -> set[str]:
     """Private names that the module itself calls, and never hands on as a value."""
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     called = {id(func): func.id for func in calls if isinstance(func, ast.Name) and func.id.startswith("_")}
@@ -134,16 +134,16 @@ class Machine:
     def __init__(self, root: Path, supported: bool) -> None:
         self.root = root
         self.supported = supported
-        self.modules: Dict[str, Optional[Module]] = {}
-        self.sites: Set[Site] = set()
+        self.modules: dict[str, Module | None] = {}
+        self.sites: set[Site] = set()
         self.entry = ""
-        self.stack: List[Function] = []
-        self.returns: List[List[Value]] = []
-        self.escaped: Set[int] = set()
+        self.stack: list[Function] = []
+        self.returns: list[list[Value]] = []
+        self.escaped: set[int] = set()
 
     # -- modules ------------------------------------------------------------------------------------------------
 
-    def load(self, path: str) -> Optional[Module]:
+    def load(self, path: str) -> Module | None:
         """The module at a path of the tree, or None where it has nothing to say about DeepGEMM."""
         if path in self.modules:
             return self.modules[path]
@@ -184,7 +184,7 @@ class Machine:
         return UNKNOWN
 
     def run_roots(self, module: Module) -> None:
-        """Enter the module as its users can: each function and method, but for a private one that is only called here."""
+        """Enter the module as its users can: each function and method but private ones only called here."""
         inner = only_called(module.tree)
         for node in module.tree.body:
             members = node.body if isinstance(node, ast.ClassDef) else [node]
@@ -199,7 +199,7 @@ class Machine:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def invoke(self, function: Function, given: Dict[str, Value]) -> Value:
+    def invoke(self, function: Function, given: dict[str, Value]) -> Value:
         if len(self.stack) >= DEPTH or any(frame.node is function.node for frame in self.stack):
             return UNKNOWN
         names = {**self.parameters(function), **(self.defaults(function) if self.stack else {}), **given}
@@ -218,24 +218,25 @@ class Machine:
         return answer
 
     @staticmethod
-    def parameters(function: Function) -> Dict[str, Value]:
+    def parameters(function: Function) -> dict[str, Value]:
         """What a user of a root may pass: anything."""
         args = function.node.args
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
         return {arg.arg: UNKNOWN for arg in every if arg is not None}
 
-    def defaults(self, function: Function) -> Dict[str, Value]:
+    def defaults(self, function: Function) -> dict[str, Value]:
         args = function.node.args
         positional = [*args.posonlyargs, *args.args]
         late = positional[len(positional) - len(args.defaults) :]
-        pairs = [*zip(late, args.defaults), *zip(args.kwonlyargs, args.kw_defaults)]
+        names = [*late, *args.kwonlyargs]
+        pairs = zip(names, [*args.defaults, *args.kw_defaults])  # noqa: B905 — Python 3.9 has no strict
         return {arg.arg: self.value(default, function.scope) for arg, default in pairs if default is not None}
 
-    def bind(self, function: Function, node: ast.Call, scope: Scope) -> Dict[str, Value]:
+    def bind(self, function: Function, node: ast.Call, scope: Scope) -> dict[str, Value]:
         args = function.node.args
         slots = [arg.arg for arg in [*args.posonlyargs, *args.args]]
         every = {*slots, *(arg.arg for arg in args.kwonlyargs)}
-        given: Dict[str, Value] = {}
+        given: dict[str, Value] = {}
         spread = False
         for position, item in enumerate(node.args):
             value = self.value(item, scope)
@@ -267,9 +268,9 @@ class Machine:
 
     # -- statements ---------------------------------------------------------------------------------------------
 
-    def block(self, body: List[ast.stmt], scope: Scope) -> Optional[Scope]:
+    def block(self, body: list[ast.stmt], scope: Scope) -> Scope | None:
         """The scope after the statements, or None where no path gets that far."""
-        current: Optional[Scope] = scope
+        current: Scope | None = scope
         for statement in body:
             if current is None:
                 return None
@@ -281,7 +282,7 @@ class Machine:
             current = after
         return current
 
-    def do_other(self, node: ast.stmt, scope: Scope) -> Optional[Scope]:
+    def do_other(self, node: ast.stmt, scope: Scope) -> Scope | None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.escape(self.value(child, scope), child)
@@ -309,13 +310,13 @@ class Machine:
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 scope.names[part.id] = UNKNOWN
 
-    def do_If(self, node: ast.If, scope: Scope) -> Optional[Scope]:
+    def do_If(self, node: ast.If, scope: Scope) -> Scope | None:
         known = truth(self.value(node.test, scope))
         taken = self.block(node.body, scope.fork()) if known is not False else None
         other = self.block(node.orelse, scope.fork()) if known is not True else None
         return join(taken, other)
 
-    def do_Assert(self, node: ast.Assert, scope: Scope) -> Optional[Scope]:
+    def do_Assert(self, node: ast.Assert, scope: Scope) -> Scope | None:
         return None if truth(self.value(node.test, scope)) is False else scope
 
     def do_Return(self, node: ast.Return, scope: Scope) -> None:
@@ -328,19 +329,19 @@ class Machine:
     def do_Raise(self, node: ast.Raise, scope: Scope) -> None:
         self.do_other(node, scope)
 
-    def do_Break(self, node: ast.stmt, scope: Scope) -> None:
+    def do_Break(self, _node: ast.stmt, _scope: Scope) -> None:
         return None
 
     do_Continue = do_Break
 
-    def do_While(self, node: ast.While, scope: Scope) -> Optional[Scope]:
+    def do_While(self, node: ast.While, scope: Scope) -> Scope | None:
         for name in assigned_names(node.body):
             scope.names[name] = UNKNOWN
         known = truth(self.value(node.test, scope))
         inside = self.block(node.body, scope.fork()) if known is not False else None
         return self.block(node.orelse, join(scope, inside) or scope)
 
-    def do_For(self, node: ast.For, scope: Scope) -> Optional[Scope]:
+    def do_For(self, node: ast.For, scope: Scope) -> Scope | None:
         self.escape(self.value(node.iter, scope), node.iter)
         for name in assigned_names([*node.body, ast.Expr(node.target)]):
             scope.names[name] = UNKNOWN
@@ -349,7 +350,7 @@ class Machine:
 
     do_AsyncFor = do_For
 
-    def do_With(self, node: ast.With, scope: Scope) -> Optional[Scope]:
+    def do_With(self, node: ast.With, scope: Scope) -> Scope | None:
         for item in node.items:
             self.escape(self.value(item.context_expr, scope), item.context_expr)
             if item.optional_vars is not None:
@@ -358,7 +359,7 @@ class Machine:
 
     do_AsyncWith = do_With
 
-    def do_Try(self, node: ast.Try, scope: Scope) -> Optional[Scope]:
+    def do_Try(self, node: ast.Try, scope: Scope) -> Scope | None:
         """Catching DeepGEMM's error is no guard: with VLLM_USE_DEEP_GEMM=0 it must not be called at all."""
         broken = scope.fork()
         for name in assigned_names(node.body):
@@ -375,9 +376,9 @@ class Machine:
 
     do_TryStar = do_Try
 
-    def do_Match(self, node: Any, scope: Scope) -> Optional[Scope]:
+    def do_Match(self, node: Any, scope: Scope) -> Scope | None:
         self.escape(self.value(node.subject, scope), node.subject)
-        after: Optional[Scope] = scope.fork()
+        after: Scope | None = scope.fork()
         for case in node.cases:
             inside = scope.fork()
             if case.guard is not None and truth(self.value(case.guard, inside)) is False:
@@ -419,7 +420,7 @@ class Machine:
                 self.escape(self.value(child, scope), child)
         return UNKNOWN
 
-    def see_Constant(self, node: ast.Constant, scope: Scope) -> Value:
+    def see_Constant(self, node: ast.Constant, _scope: Scope) -> Value:
         return Constant(node.value)
 
     def see_Name(self, node: ast.Name, scope: Scope) -> Value:
@@ -448,7 +449,7 @@ class Machine:
     def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         """Short circuit: what stands after `False and` or `True or` is not evaluated."""
         stops = isinstance(node.op, ast.Or)
-        doubt: Optional[Value] = None
+        doubt: Value | None = None
         for operand in node.values:
             value = self.value(operand, scope)
             known = truth(value)
@@ -489,6 +490,10 @@ class Machine:
         if called is SINK:
             self.note(node)
             return UNKNOWN
+        return self.builtin(node, values)
+
+    def builtin(self, node: ast.Call, values: list[Value]) -> Value:
+        """A call of something that is not in the tree's own mHC code."""
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name == "bool" and values:
             return UNKNOWN if truth(values[0]) is None else Constant(truth(values[0]))
@@ -500,15 +505,15 @@ class Machine:
             self.escape(value, node)
         return UNKNOWN
 
-    def capability(self, values: List[Value]) -> Value:
-        """A test for Hopper or datacenter Blackwell is false on the archs DeepGEMM does not serve; others say nothing."""
+    def capability(self, values: list[Value]) -> Value:
+        """Tests for Hopper and datacenter Blackwell are false where DeepGEMM is not served; others say nothing."""
         number = values[0].value if values and isinstance(values[0], Constant) else None
         if not self.supported and isinstance(number, int) and number // 10 in (9, 10):
             return Constant(False)
         return UNKNOWN
 
 
-def candidates(root: Path) -> List[str]:
+def candidates(root: Path) -> list[str]:
     """Files that define the function, or hold its siblings."""
     home = sorted(path for path in (root / HOME).glob("*.py")) if (root / HOME).is_dir() else []
     files = [path for path in home if SINK_NAME in path.read_text(encoding="utf-8")]
@@ -524,7 +529,7 @@ def defines(module: Module) -> bool:
     return any(getattr(node, "name", None) == FUNCTION for node in module.tree.body)
 
 
-def survey(root: Path, paths: List[str], supported: bool) -> Tuple[Set[Site], bool]:
+def survey(root: Path, paths: list[str], supported: bool) -> tuple[set[Site], bool]:
     machine = Machine(root, supported)
     present = False
     for path in paths:

@@ -1,15 +1,15 @@
-"""Runs the tree's own `mhc_pre_broadcast_tilelang` on a faked GPU, with only the DeepGEMM and TileLang kernels stubbed.
+"""Runs the tree's own `mhc_pre_broadcast_tilelang` on faked GPUs, with only the DeepGEMM and TileLang kernels stubbed.
 
-A guard can be in the right place and still be wrong: buffers sized for several splits of which the fallback fills one, a
-TileLang kernel told the wrong row length, or DeepGEMM lost where it works. So the function runs on three faked devices and
-what it feeds the next kernel is compared with a float64 reference:
+A guard can be in the right place and still be wrong: buffers sized for several splits of which the fallback fills one,
+a TileLang kernel told the wrong row length, or DeepGEMM lost where it works. So the function runs on three faked
+devices and what it feeds the next kernel is compared with a float64 reference:
 
 - the arch at hand (`PATCHKIT_ARCH`, else sm_121) with VLLM_USE_DEEP_GEMM=0, the setting users are told to try;
 - sm_80 with the default settings, an arch on which every tree says that DeepGEMM is not supported;
 - sm_90 with the default settings, where DeepGEMM must still be taken.
 
-The capability is faked on the tree's real CUDA platform class, so the tree's own `is_deep_gemm_supported()` decides. Each
-device is a process of its own: vLLM caches such answers. Exit code: 0 good, 1 bad, 125 cannot tell.
+The capability is faked on the tree's real CUDA platform class, so the tree's own `is_deep_gemm_supported()` decides.
+Each device is a process of its own: vLLM caches such answers. Exit code: 0 good, 1 bad, 125 cannot tell.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def module(name: str, **members: Any) -> types.ModuleType:
 
 def prenorm_gemm(x: Any, weight: Any, out: Any, sqrsum: Any, splits: int) -> None:
     """The projection in float32, in as many partial sums along k as the kernel was asked for."""
-    for part, (xs, ws) in enumerate(zip(x.float().chunk(splits, dim=1), weight.chunk(splits, dim=1))):
+    for part, (xs, ws) in enumerate(zip(x.float().chunk(splits, dim=1), weight.chunk(splits, dim=1), strict=False)):
         out[part].copy_(xs @ ws.t())
         sqrsum[part].copy_(xs.square().sum(dim=-1))
 
@@ -114,13 +114,13 @@ def fake_device(capability: tuple[int, int]) -> Any:
     torch.cuda.get_device_properties = lambda *_: properties
     for extension in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch"):
         module(f"vllm.{extension}")
-    import vllm.platforms as platforms
+    from vllm import platforms
     from vllm.platforms import cuda
     from vllm.platforms.interface import DeviceCapability
 
     class FakedCudaPlatform(cuda.CudaPlatformBase):
         @classmethod
-        def get_device_capability(cls, device_id: int = 0) -> Any:
+        def get_device_capability(cls, device_id: int = 0) -> Any:  # noqa: ARG003 — vLLM's signature
             return DeviceCapability(*capability)
 
     platforms._current_platform = FakedCudaPlatform()
@@ -235,7 +235,9 @@ def parent(tree: Path) -> int:
         env.update({"VLLM_USE_DEEP_GEMM": switch} if switch else {})
         arguments = [name, str(capability[0]), str(capability[1]), str(int(must_take))]
         sys.stdout.flush()
-        code = subprocess.run([sys.executable, __file__, *arguments], env=env, stderr=subprocess.STDOUT).returncode
+        code = subprocess.run(
+            [sys.executable, __file__, *arguments], env=env, stderr=subprocess.STDOUT, check=False
+        ).returncode
         if code:
             return code if code == 1 else 125
     return 0
