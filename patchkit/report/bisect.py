@@ -9,6 +9,7 @@ from typing import Any
 
 from patchkit.report.text import flatten, seconds
 from patchkit.search import Answer, Contradiction
+from patchkit.search.decision import count_steps
 from patchkit.tools.objects import COMMITTER, CommitRecord
 from patchkit.verdict.verdict import Verdict
 
@@ -95,7 +96,7 @@ def _probe_text(event: Document) -> str:
     if event["stage"] == "confirm":
         parts.append("  once more")
     elif event["stage"] == "search":
-        steps = max(event["left"] - 1, 0).bit_length()
+        steps = count_steps(event["left"])
         parts.append(f"  {event['left']} left" + (f", about {steps} step{'s' * (steps != 1)}" if steps else ""))
     detail = f"  {flatten(event['detail'])}" if event["answer"] == "skip" else ""
     return "  ".join(parts) + detail

@@ -29,11 +29,6 @@ class Probe:
     left: int
     fresh: bool = False
 
-    @property
-    def steps(self) -> int:
-        """Return about how many probes one after the other are still needed."""
-        return max(self.left - 1, 0).bit_length()
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -74,3 +69,8 @@ class Contradiction:
 
 
 Decision = Probe | Answer | Contradiction
+
+
+def count_steps(left: int) -> int:
+    """Return how many probes, one after the other, it takes to tell `left` suspects apart when none is skipped."""
+    return max(left - 1, 0).bit_length()

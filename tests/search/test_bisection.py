@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.search import Answer, Contradiction, Probe, Settings, decide, fold
+from patchkit.search import Answer, Contradiction, Probe, Settings, build_graph, decide, fold
 from tests.search.oracle import World, ancestors, chain, search, worlds
 
 ENDS = [{"event": "probe", "node": "c8", "answer": "bad"}, {"event": "probe", "node": "good", "answer": "good"}]
@@ -239,6 +239,18 @@ def test_a_culprit_that_cannot_be_run_again_is_an_answer_without_confirmation() 
     answer = decide(World(chain(8), "c8", "c3").graph, fold([*events, fresh]))
     assert isinstance(answer, Answer)
     assert (answer.first_bad, answer.confirmed) == ("c3", False)
+
+
+def test_a_fault_that_the_good_end_had_repaired_on_its_own_branch_is_no_find() -> None:
+    """The good end is a release branch that forked at `fork`, which is bad: git calls that a bad merge base."""
+    graph = build_graph({"a": ("fork",), "b": ("a",), "c": ("b",)}, "good", "c")
+    events = [{"event": "probe", "node": node, "answer": "good" if node == "good" else "bad"} for node in ("c", "good")]
+    while isinstance(decision := decide(graph, fold(events)), Probe):
+        events += [
+            {"event": "probe", "node": node, "answer": "bad", "fresh": decision.fresh} for node in decision.nodes
+        ]
+    assert isinstance(decision, Contradiction)
+    assert decision.message == "fork is bad, although the good end good has it"
 
 
 def test_more_confirmations_are_that_many_fresh_runs_of_each() -> None:
