@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from patchkit.errors import BuildFailed, RequestError
 from patchkit.tools.cache import storage_errors
-from patchkit.tools.objects import Entry, Repository
-from patchkit.tools.paths import check_path
+from patchkit.tools.git.objects import Entry, Repository
+from patchkit.tools.git.paths import check_path
 
 MOST_HOPS = 40  # symbolic links in a row; Linux gives up there too
 

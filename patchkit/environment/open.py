@@ -13,7 +13,7 @@ from patchkit.environment.local import Interpreter, find_interpreter
 from patchkit.environment.pool import Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.tools.cache import digest_of
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 
 

@@ -26,7 +26,7 @@ from patchkit.environment.folder import (
     sync_tree,
 )
 from patchkit.tools.cache import Cache, storage_errors, write_atomically
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 
 KIND = "worktrees"
 STATE_FORMAT = 1

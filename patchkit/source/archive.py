@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RemoteUnavailable
-from patchkit.tools.paths import check_path, leaves_root
+from patchkit.tools.git.paths import check_path, leaves_root
 
 MEMBERS_LIMIT = 200_000  # thirty times vLLM's
 TOTAL_LIMIT = 2 << 30  # bytes unpacked; vLLM has 0.15 GB. A gzip bomb grows a thousandfold

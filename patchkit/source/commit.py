@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 
 @dataclass(frozen=True)

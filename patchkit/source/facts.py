@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from patchkit.source.commit import Commit
 from patchkit.source.source import FactSettings
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

@@ -12,8 +12,8 @@ from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
 from patchkit.source.facts import Symbols, TreeFacts
 from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names, parse_tag
-from patchkit.tools.git import Mirror, describe
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.mirror import Mirror, describe
+from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 
 

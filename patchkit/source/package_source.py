@@ -14,7 +14,7 @@ from patchkit.source.commit import Commit, Tree
 from patchkit.source.facts import Symbols, TreeFacts
 from patchkit.source.releases import Release, ReleaseStore
 from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 
 

@@ -17,8 +17,8 @@ from packaging.version import Version
 
 from patchkit.errors import StoreFailure
 from patchkit.source.archive import Member, read_archive
-from patchkit.tools.git import fast_import
-from patchkit.tools.objects import COMMITTER, Repository, create_repository
+from patchkit.tools.git.mirror import fast_import
+from patchkit.tools.git.objects import COMMITTER, Repository, create_repository
 from patchkit.tools.toolkit import Toolkit
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 from patchkit.errors import RequestError
 from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 Axis = Literal["commits", "releases"]
 Kind = Literal["git", "package"]

@@ -14,7 +14,7 @@ from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.outcome import Outcome, PatchedTree, PatchRecord, SeriesResult
 from patchkit.stack.paths import native_files
 from patchkit.stack.series import StackPatch
-from patchkit.tools.objects import Delta, Repository
+from patchkit.tools.git.objects import Delta, Repository
 
 
 def apply_series(source: Source, base: Tree, series: Sequence[StackPatch], facts: Facts) -> SeriesResult:

@@ -19,7 +19,7 @@ from patchkit.stack.patch import MalformedPatch, Patch, parse_patches
 from patchkit.stack.paths import matches
 from patchkit.stack.rewrite import RewriteError, rewrite_files
 from patchkit.stack.series import StackPatch
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 Rung = Callable[[Repository, str, Sequence[Patch]], Attempt]
 

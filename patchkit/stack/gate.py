@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterable
 
-from patchkit.tools.objects import Delta, Repository
+from patchkit.tools.git.objects import Delta, Repository
 
 
 def check_gate(repository: Repository, deltas: Iterable[Delta]) -> str:

@@ -11,7 +11,7 @@ from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.ladder.merge import METHOD, merge_change
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.paths import matches
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 
 def apply_history(source: Source, tree: str, change: ChangeRevert | ChangeCherryPick) -> Attempt:

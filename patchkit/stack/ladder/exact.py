@@ -12,7 +12,7 @@ from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch.binary import Binary, blob_id
 from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Hunk, Patch
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 METHOD = "exact"
 DEFAULT_MODE = 0o100644

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from patchkit.stack.ladder.attempt import Attempt, FileResult
 from patchkit.stack.outcome import Outcome
-from patchkit.tools.objects import Repository
+from patchkit.tools.git.objects import Repository
 
 METHOD = "merge"
 LISTED = 5  # files of a conflict named in the detail

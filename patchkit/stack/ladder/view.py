@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 
 SYMLINK, SUBMODULE = 0o120000, 0o160000
 REGULAR = frozenset({0o100644, 0o100755})

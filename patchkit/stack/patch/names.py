@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from patchkit.stack.patch.model import MalformedPatch
-from patchkit.tools.paths import check_path
+from patchkit.tools.git.paths import check_path
 
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)

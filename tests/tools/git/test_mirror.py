@@ -16,7 +16,7 @@ import pytest
 
 from patchkit.errors import RemoteUnavailable, RequestError, StoreFailure
 from patchkit.tools.cache import Cache
-from patchkit.tools.git import Mirror, check_url, describe, redact
+from patchkit.tools.git.mirror import Mirror, check_url, describe, redact
 from patchkit.tools.toolkit import Toolkit
 from tests.support.disks import small_disk
 from tests.support.repositories import GitRepository
@@ -239,7 +239,7 @@ CLONE = """
 import sys, time
 from pathlib import Path
 from patchkit.tools.cache import Cache
-from patchkit.tools.git import Mirror
+from patchkit.tools.git.mirror import Mirror
 from patchkit.tools.toolkit import Toolkit
 
 class Stuck:

@@ -18,7 +18,7 @@ from pygit2.enums import DescribeStrategy
 
 from patchkit.errors import RemoteUnavailable, RequestError, StoreFailure, ToolMissing
 from patchkit.tools.cache import digest_of
-from patchkit.tools.objects import Repository, create_repository
+from patchkit.tools.git.objects import Repository, create_repository
 from patchkit.tools.toolkit import Progress, Toolkit
 
 PROTOCOLS = ("https", "http", "ssh", "git", "file")  # ext:: and other helpers would run a program that the URL names

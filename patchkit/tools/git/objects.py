@@ -16,7 +16,7 @@ import pygit2
 from pygit2.enums import DiffOption, FileMode, RepositoryOpenFlag, SortMode
 
 from patchkit.errors import StoreFailure
-from patchkit.tools.paths import check_path
+from patchkit.tools.git.paths import check_path
 
 FILE_MODES = frozenset({0o100644, 0o100755, 0o120000, 0o160000})  # file, executable, symlink, submodule: all git knows
 COMMITTER = ("patchkit", "patchkit@localhost")  # fixed, so that equal inputs give equal commit ids on every machine

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.tools.objects import Delta, Entry, Repository, create_repository
+from patchkit.tools.git.objects import Delta, Entry, Repository, create_repository
 from tests.support.repositories import START, GitRepository, linear_history
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # known to every git
