@@ -1,0 +1,166 @@
+"""Build a recipe's image: patch, run the repros before and after, put the result on the base."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchkit.errors import RequestError
+from patchkit.image.build import build_image, expand_tags
+from patchkit.image.image import EngineChoice, Image, ImagePlan
+from patchkit.pipeline import (
+    OpenedRecipe,
+    Preference,
+    Question,
+    judge,
+    open_recipe,
+    patch_tree,
+    resolve_commit,
+    source_of,
+)
+from patchkit.recipe.condition import parse_condition
+from patchkit.recipe.library import LoadedIssue
+from patchkit.recipe.lock import Lock, dump_lock
+from patchkit.recipe.model import Repro
+from patchkit.source.commit import Commit, Tree
+from patchkit.stack.outcome import PatchedTree, SeriesResult
+from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.expectation import Fulfilment, IssueProblem, Judgement, judge_pair
+from patchkit.verdict.verdict import Verdict
+
+YES, NO, CANNOT_TELL = 0, 1, 125
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What to build. No `tags`: the recipe's. `output` is the archive of the engine oci, named by default."""
+
+    recipe: Path
+    engine: EngineChoice = "auto"
+    tags: tuple[str, ...] = ()
+    output: Path | None = None
+    at: str | None = None
+    source: Preference = "auto"
+    verify: bool = True
+    locked: bool = False
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """One repro before and after, and what that says."""
+
+    before: Verdict
+    after: Verdict
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What was made. `image` is None when a patch does not stand or a repro is not as expected."""
+
+    base: Tree
+    result: SeriesResult
+    checks: tuple[Check, ...]
+    image: Image | None
+    exit_code: int
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return all verdicts, in the order of the runs."""
+        return tuple(verdict for check in self.checks for verdict in (check.before, check.after))
+
+    @property
+    def problems(self) -> tuple[IssueProblem, ...]:
+        """Return what is wrong with the issues themselves."""
+        return tuple(problem for check in self.checks for problem in check.judgement.problems)
+
+
+def build_recipe(toolkit: Toolkit, request: BuildRequest) -> BuildReport:
+    """Build the image of the recipe's main upstream; nothing is written unless patches and repros are as expected.
+
+    Raises what opening the recipe and `build_image` raise.
+    """
+    opened = open_recipe(toolkit, request.recipe, request.source, request.locked)
+    commit = resolve_commit(opened, request.at)
+    base = source_of(opened, commit.upstream).tree(commit)
+    result = patch_tree(opened, commit)
+    if result.patched is None:
+        return BuildReport(base, result, (), None, NO)
+    plan = _plan(opened, request, result.patched)
+    expand_tags(plan)  # a wrong tag is told before the repros run, not after
+    checks = tuple(_check(opened, commit, pair, request) for pair in opened.loaded.selected) if request.verify else ()
+    code = _exit_code([check.judgement.fulfilment for check in checks])
+    if code != YES:
+        return BuildReport(base, result, checks, None, code)
+    engine: EngineChoice = "oci" if request.output and request.engine == "auto" else request.engine
+    image = build_image(toolkit, plan, engine, request.output or default_archive(plan))
+    return BuildReport(base, result, checks, image, YES)
+
+
+def default_archive(plan: ImagePlan) -> Path:
+    """Return the archive's path in the current folder: NAME-VERSION.oci.tar."""
+    return Path.cwd() / re.sub(r"[^A-Za-z0-9_.+-]", "-", f"{plan.name}-{plan.version}.oci.tar")
+
+
+def _plan(opened: OpenedRecipe, request: BuildRequest, patched: PatchedTree) -> ImagePlan:
+    recipe = opened.loaded.recipe
+    lock = _lock_of(opened, patched)
+    locked_base = lock.image if lock and lock.image and lock.image.base == recipe.image.base else None
+    commit = patched.base.commit
+    return ImagePlan(
+        spec=recipe.image.model_copy(update={"tags": request.tags}) if request.tags else recipe.image,
+        name=recipe.name,
+        version=commit.version or commit.id[:12],
+        patched=patched,
+        origins={commit.upstream: source_of(opened, commit.upstream).origin(commit)},
+        lock_text=dump_lock(lock) if lock else b"",
+        target=recipe.target,
+        recipe_folder=opened.loaded.path.parent,
+        base_digest=(locked_base.digest or "") if locked_base else "",
+    )
+
+
+def _lock_of(opened: OpenedRecipe, patched: PatchedTree) -> Lock | None:
+    """Return the lock if it is about this very commit. Raises `RequestError` when the series gave another tree."""
+    commit = patched.base.commit
+    locked = opened.lock.upstream.get(commit.upstream) if opened.lock else None
+    if opened.lock is None or locked is None or locked.commit != commit.id:
+        return None
+    if opened.lock.tree != patched.id:
+        raise RequestError(
+            f"the series gives the tree {patched.id[:12]}, the lock says {opened.lock.tree[:12]}",
+            f"another version of a tool? To take the new tree: patchkit lock {opened.loaded.path}",
+        )
+    return opened.lock
+
+
+def _check(opened: OpenedRecipe, commit: Commit, pair: tuple[LoadedIssue, Repro], request: BuildRequest) -> Check:
+    """Run one repro without and with the series."""
+    issue, repro = pair
+    if issue.issue.upstream != commit.upstream:
+        commit = resolve_commit(opened, None, issue.issue.upstream)
+    name = f"{issue.slug}/{repro.name}"
+    opened.toolkit.progress.step(f"run {name} before the series")
+    before = judge(opened, Question(commit, issue, repro, "without", request.fresh))
+    opened.toolkit.progress.step(f"run {name} after the series")
+    after = judge(opened, Question(commit, issue, repro, "with", request.fresh))
+    judgement = judge_pair(issue.issue.expects, before, after, _is_affected(opened, issue, commit))
+    return Check(before, after, judgement)
+
+
+def _is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
+    """Return what `affects:` says about a commit: yes if one line holds, no if none does, None if one cannot tell."""
+    facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
+    answers = [parse_condition(line).judge(facts).value for line in issue.issue.affects]
+    if any(answers):
+        return True
+    return False if answers and None not in answers else None
+
+
+def _exit_code(fulfilments: Sequence[Fulfilment]) -> int:
+    if Fulfilment.NOT_AS_EXPECTED in fulfilments:
+        return NO
+    return CANNOT_TELL if Fulfilment.CANNOT_TELL in fulfilments else YES
