@@ -10,7 +10,7 @@ from typing import Any
 from patchkit.report.text import flatten, seconds
 from patchkit.search import Answer, Contradiction
 from patchkit.search.decision import count_steps
-from patchkit.tools.objects import COMMITTER, CommitRecord
+from patchkit.tools.git.objects import COMMITTER, CommitRecord
 from patchkit.verdict.verdict import Verdict
 
 FIDELITY = {

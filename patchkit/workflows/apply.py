@@ -16,7 +16,7 @@ from patchkit.stack.outcome import SeriesResult
 from patchkit.stack.patch.binary import blob_id
 from patchkit.stack.series import load_series
 from patchkit.tools.cache import digest_of, storage_errors
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 from patchkit.tools.toolkit import Toolkit
 
 KIND = "written-trees"  # of the store: which tree was last written to which folder

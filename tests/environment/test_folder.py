@@ -13,7 +13,7 @@ import pytest
 
 from patchkit.environment.folder import sync_tree, write_tree
 from patchkit.errors import BuildFailed, RequestError
-from patchkit.tools.objects import Entry
+from patchkit.tools.git.objects import Entry
 from tests.support.repositories import GitRepository
 
 

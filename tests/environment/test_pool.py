@@ -21,7 +21,7 @@ import pytest
 from patchkit.environment.pool import Slot, hold_slot
 from patchkit.errors import BuildFailed
 from patchkit.tools.cache import Cache
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 from tests.environment.test_folder import content_of
 from tests.support.repositories import GitRepository
 
@@ -130,7 +130,7 @@ def test_a_slot_left_by_a_killed_switch_is_compared_file_by_file(upstream: Upstr
         from pathlib import Path
         from patchkit.environment import folder, pool
         from patchkit.tools.cache import Cache
-        from patchkit.tools.objects import Repository
+        from patchkit.tools.git.objects import Repository
 
         written = folder._write_entry
         def write_then_die(*arguments):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from patchkit.report.bisect import Tally, answer_document, event_text, probe_document
 from patchkit.search import Answer, Contradiction
 from patchkit.search.decision import Candidate
-from patchkit.tools.objects import CommitRecord
+from patchkit.tools.git.objects import CommitRecord
 from tests.report.pictures import verdict
 
 ABOUT = {"issue": "fault", "repro": "read", "axis": "releases", "series": "others", "fidelity": "static", "next": ""}

@@ -12,7 +12,7 @@ from patchkit.source.source import Kind
 from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.ladder.exact import apply_exact
 from patchkit.stack.patch import Patch, parse_patches
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 from tests.support.repositories import Files, GitRepository
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pygit2
 
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 
 START = 1_700_000_000  # 2023-11-14 22:13:20 UTC; every commit is a minute later than the one before
 AUTHOR = ("Ada Author", "ada@example.org")

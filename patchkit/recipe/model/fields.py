@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from patchkit.recipe.condition import parse_condition
-from patchkit.tools.paths import check_path
+from patchkit.tools.git.paths import check_path
 
 
 def _kebab(name: str) -> str:
