@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import patchkit
+from patchkit.errors import RequestError
 from patchkit.recipe.model import Issue, Patch, Recipe, Repro, RewriteStep
 
 Kind = Literal["patches", "issues", "recipes"]
@@ -37,11 +38,6 @@ class LoadedIssue:
     sha256: str
     environments: Mapping[str, Path] = field(default_factory=dict)
 
-    def repro(self, name: str | None) -> Repro:
-        """Return a repro by name, the first when None. Raises `KeyError`."""
-        if name is None:
-            return self.issue.repros[0]
-        return {repro.name: repro for repro in self.issue.repros}[name]
 
 
 @dataclass(frozen=True)
@@ -69,6 +65,23 @@ class LoadedRecipe:
     def requirements(self, name: str) -> Path:
         """Return the requirements file that a repro's `environment:` names. Raises `KeyError` for any other name."""
         return {name: path for issue in self.issues.values() for name, path in issue.environments.items()}[name]
+
+    def repros_named(self, name: str) -> tuple[tuple[LoadedIssue, Repro], ...]:
+        """Return the repros that `issue` or `issue/repro` means: of an issue alone, those that the recipe selects.
+
+        Raises `RequestError` for a name that the recipe does not have.
+        """
+        slug, _, repro = name.partition("/")
+        if slug not in self.issues:
+            raise RequestError(f"{self.path}: no issue named {slug}", f"it has: {', '.join(self.issues) or 'none'}")
+        issue = self.issues[slug]
+        if not repro:
+            return tuple(pair for pair in self.selected if pair[0].slug == slug)
+        found = tuple((issue, one) for one in issue.issue.repros if one.name == repro)
+        if not found:
+            known = ", ".join(one.name for one in issue.issue.repros)
+            raise RequestError(f"{slug}: no repro named {repro}", f"it has: {known}")
+        return found
 
 
 @dataclass(frozen=True)

@@ -108,26 +108,16 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
     return result
 
 
-def choose_issue(loaded: LoadedRecipe, wanted: str) -> tuple[LoadedIssue, Repro]:
-    """Return the issue and repro that `slug` or `slug/repro` names; the recipe's only issue when empty.
+def choose_issue(loaded: LoadedRecipe, name: str) -> tuple[LoadedIssue, Repro]:
+    """Return the repro to search with: the first one meant, which is the cheapest; no name will do for one issue.
 
-    Raises `RequestError` for a name that the recipe does not have.
+    Raises `RequestError` for a name that the recipe does not have, and when it is not clear which issue is meant.
     """
-    slugs = list(dict.fromkeys(issue.slug for issue, _ in loaded.selected))
-    slug, _, name = wanted.partition("/")
-    if not slug and len(slugs) == 1:
-        slug = slugs[0]
-    if slug not in loaded.issues:
-        complaint = f"no issue named {slug}" if slug else "which issue?"
-        raise RequestError(
-            f"{loaded.path}: {complaint}", f"--issue one of: {', '.join(slugs) or 'none in this recipe'}"
-        )
-    issue = loaded.issues[slug]
-    try:
-        return issue, issue.repro(name or None)
-    except KeyError:
-        names = ", ".join(repro.name for repro in issue.issue.repros)
-        raise RequestError(f"{slug}: no repro named {name}", f"it has: {names}") from None
+    slugs = list(loaded.issues)
+    if not name and len(slugs) != 1:
+        hint = f"--issue one of: {', '.join(slugs)}" if slugs else "add `issues: [NAME]` to it"
+        raise RequestError(f"{loaded.path}: which issue?", hint)
+    return loaded.repros_named(name or slugs[0])[0]
 
 
 def _open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:

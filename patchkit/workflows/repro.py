@@ -82,21 +82,9 @@ def choose_repros(loaded: LoadedRecipe, names: Sequence[str]) -> list[tuple[Load
 
     Raises `RequestError` for a name that the recipe does not have.
     """
-    slugs = ", ".join(dict.fromkeys(issue.slug for issue, _ in loaded.selected))
     if not loaded.selected:
         raise RequestError(f"{loaded.path}: the recipe names no issue", "add `issues: [NAME]` to it")
-    chosen: list[tuple[LoadedIssue, Repro]] = [] if names else list(loaded.selected)
-    for name in names:
-        slug, _, repro = name.partition("/")
-        if slug not in loaded.issues:
-            raise RequestError(f"{loaded.path}: no issue named {slug}", f"it has: {slugs}")
-        issue = loaded.issues[slug]
-        known = ", ".join(one.name for one in issue.issue.repros)
-        found = [one for one in issue.issue.repros if one.name == repro]
-        if repro and not found:
-            raise RequestError(f"{slug}: no repro named {repro}", f"it has: {known}")
-        chosen += [(issue, found[0])] if found else [pair for pair in loaded.selected if pair[0].slug == slug]
-    return chosen
+    return [pair for name in names for pair in loaded.repros_named(name)] or list(loaded.selected)
 
 
 def exit_of_pairs(fulfilments: Sequence[Fulfilment]) -> int:

@@ -383,10 +383,17 @@ def test_patch_and_issue_folders_load_on_their_own(tmp_path: Path) -> None:
     write_library(tmp_path)
     assert load_patch(tmp_path / "patches/guard").patch.title == "Guard the call"
     issue = load_issue(tmp_path / "issues/crash")
-    assert issue.repro(None).name == "static"
-    assert issue.repro("stubbed").environment == "cpu"
-    with pytest.raises(KeyError):
-        issue.repro("nope")
+    assert [repro.name for repro in issue.issue.repros] == ["static", "stubbed"]
+
+
+def test_an_issue_alone_means_the_repros_that_the_recipe_selects(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    loaded = load_recipe(tmp_path / RECIPE_FILE)
+    assert loaded.repros_named("crash") == loaded.selected
+    assert [repro.environment for _, repro in loaded.repros_named("crash/stubbed")] == ["cpu"]
+    for name, message in (("crash/nope", "no repro named nope"), ("fire", "no issue named fire")):
+        with pytest.raises(RequestError, match=message):
+            loaded.repros_named(name)
 
 
 def test_check_reads_files_folders_and_folders_of_folders_once(tmp_path: Path) -> None:
