@@ -6,6 +6,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
+
+import yaml
 
 ISSUES = Path(__file__).parents[2] / "issues"
 GOOD, BAD, CANNOT_TELL = 0, 1, 125
@@ -33,3 +36,14 @@ def ask(slug: str, tree: Path, script: str = "static.py") -> Answer:
         [sys.executable, str(ISSUES / slug / script)], env=env, capture_output=True, text=True, check=False
     )
     return Answer(done.returncode, done.stdout + done.stderr)
+
+
+def issue(slug: str) -> dict[str, Any]:
+    """What the issue's file says."""
+    return yaml.safe_load((ISSUES / slug / "issue.yaml").read_text())
+
+
+def signature(slug: str, repro: str) -> str:
+    """The pattern without which a failure of this repro counts for nothing."""
+    told = issue(slug)
+    return next(item.get("signature", told["signature"]) for item in told["repros"] if item["name"] == repro)

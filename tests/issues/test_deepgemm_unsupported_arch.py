@@ -4,12 +4,13 @@ The lie these tests prevent is a repro that greps: beside each accepted guard st
 nothing.
 """
 
+import re
 from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 
-from tests.issues.support import BAD, CANNOT_TELL, GOOD, Answer, ask, plant
+from tests.issues.support import BAD, CANNOT_TELL, GOOD, Answer, ask, plant, signature
 
 SLUG = "deepgemm-unsupported-arch"
 FILE = "vllm/model_executor/kernels/mhc/tilelang.py"
@@ -190,7 +191,7 @@ def test_a_call_that_cannot_run_without_deep_gemm_is_good(tmp_path: Path, text: 
 def test_what_only_looks_like_a_guard_is_bad(tmp_path: Path, text: str) -> None:
     answer = body(tmp_path, text)
     assert answer.code == BAD
-    assert "DeepGEMM call not guarded" in answer.output
+    assert re.search(signature(SLUG, "static"), answer.output)
 
 
 HELPER = """
@@ -288,6 +289,7 @@ def test_deep_gemm_switched_off_everywhere_is_bad(tmp_path: Path) -> None:
     answer = module(tmp_path, text)
     assert answer.code == BAD
     assert "DeepGEMM is not taken" in answer.output
+    assert re.search(signature(SLUG, "static"), answer.output)
 
 
 def test_every_unguarded_site_is_named_with_its_line(tmp_path: Path) -> None:
@@ -323,8 +325,24 @@ def test_a_function_that_moved_is_found(tmp_path: Path) -> None:
     assert ask(SLUG, plant(tmp_path, {"vllm/models/deepseek/mhc.py": moved})).code == BAD
 
 
-def test_a_tree_that_is_no_vllm_cannot_be_told(tmp_path: Path) -> None:
-    assert ask(SLUG, tmp_path).code == CANNOT_TELL
+@pytest.mark.parametrize("script", ["static.py", "stubbed.py"])
+def test_a_tree_that_is_no_vllm_cannot_be_told(tmp_path: Path, script: str) -> None:
+    assert ask(SLUG, tmp_path, script).code == CANNOT_TELL
+
+
+def test_running_the_code_of_a_tree_without_the_function_needs_no_torch(tmp_path: Path) -> None:
+    answer = ask(SLUG, plant(tmp_path, {FILE: "def mhc_pre_tilelang(x):\n    return x\n"}), "stubbed.py")
+    assert answer.code == GOOD
+    assert "patchkit: absent" in answer.output.splitlines()
+
+
+def test_a_tree_that_cannot_be_imported_cannot_be_told(tmp_path: Path) -> None:
+    answer = ask(
+        SLUG,
+        plant(tmp_path, {FILE: "import nothing\n\ndef mhc_pre_broadcast_tilelang(x):\n    return x\n"}),
+        "stubbed.py",
+    )
+    assert answer.code == CANNOT_TELL, answer.output
 
 
 def test_a_file_that_does_not_parse_cannot_be_told(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ The lie these tests prevent is "there is an upcast in the file": for one name, o
 class whose kernel wants E8M0.
 """
 
+import re
 from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 
-from tests.issues.support import BAD, CANNOT_TELL, GOOD, Answer, ask, plant
+from tests.issues.support import BAD, CANNOT_TELL, GOOD, Answer, ask, plant, signature
 
 SLUG = "e8m0-scale-dtype"
 FOLDER = "vllm/model_executor/kernels/linear/scaled_mm"
@@ -118,7 +119,7 @@ INCOMPLETE = {
 def test_an_upcast_that_misses_a_path_is_bad(tmp_path: Path, body: str) -> None:
     answer = kernels(tmp_path, POST + body)
     assert answer.code == BAD
-    assert "reaches the op, which takes float32" in answer.output
+    assert re.search(signature(SLUG, "static"), answer.output)
 
 
 def test_exponent_bytes_taken_for_numbers_are_not_called_good(tmp_path: Path) -> None:
@@ -130,6 +131,7 @@ def test_an_upcast_in_the_shared_base_is_bad_for_deep_gemm(tmp_path: Path) -> No
     answer = kernels(tmp_path, base=BASE.replace("scale.data)", "scale.data.to(torch.float32))"))
     assert answer.code == BAD
     assert "DeepGEMM packs E8M0 scales itself" in answer.output
+    assert re.search(signature(SLUG, "static"), answer.output)
 
 
 def test_an_upcast_in_deep_gemms_own_class_is_bad(tmp_path: Path) -> None:
