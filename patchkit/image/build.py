@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchkit.errors import RequestError, ToolMissing
+from patchkit.errors import BuildFailed, RequestError, ToolMissing
 from patchkit.image.base import Base, host_platform, open_base
 from patchkit.image.dockerfile import LAYER_NAME, render_dockerfile
 from patchkit.image.image import BaseName, EngineChoice, Image, ImagePlan
@@ -88,6 +88,8 @@ def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: 
     if listing is not None and (warning := check_version(listing, plan.patched.base.commit, plan.package)):
         progress.warn(warning)
     overlay = select_overlay(plan, listing)
+    if not overlay.files and not overlay.removed:
+        _tell_nothing(plan, listing, progress)
     if overlay.native:
         progress.warn(
             f"needs a native build: {_shorten(overlay.native)}",
@@ -96,6 +98,13 @@ def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: 
     if others := [path for path in overlay.left_out if path not in overlay.native]:
         progress.warn(f"left out of the image, since not below {plan.package}/: {_shorten(others)}")
     return _Content(overlay, provenance_files(plan, overlay, base), listing)
+
+
+def _tell_nothing(plan: ImagePlan, listing: Listing | None, progress: Progress) -> None:
+    """Tell that no file of the package goes into the image: a mistake without a base, else worth a look."""
+    if listing is None:
+        raise BuildFailed(f"the tree has no folder {plan.package}/", "the upstream must be named after its package")
+    progress.warn(f"the series changes nothing below {plan.package}/: the image is its base with a provenance file")
 
 
 def _shorten(paths: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from patchkit.errors import BuildFailed, RequestError
 from patchkit.image.image import ImagePlan
 from patchkit.image.listing import Folder, Listing
 from patchkit.source.commit import Commit
-from patchkit.tools.objects import Entry, Repository
+from patchkit.tools.git.objects import Entry, Repository
 
 OWN_FOLDER = "/opt/patchkit"
 BARE_ROOT = f"{OWN_FOLDER}/site-packages"  # where the whole package lies when there is no base

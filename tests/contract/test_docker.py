@@ -212,4 +212,4 @@ def test_patchkit_s_own_image_runs_it_as_nobody_in_particular(client: docker.Doc
     assert run_in(client, tag, "patchkit", "--version") == f"patchkit {__version__}\n"
     assert "Verbs" in run_in(client, tag, "patchkit", "--help")
     assert run_in(client, tag, "id", "-u") == "10001\n"
-    assert run_in(client, tag, "sh", "-c", "touch /cache/x /work/x && git --version").startswith("git version")
+    assert run_in(client, tag, "sh", "-c", "touch /cache/x x && git --version").startswith("git version")

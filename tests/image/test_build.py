@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from patchkit.errors import RequestError, ToolMissing
+from patchkit.errors import BuildFailed, RequestError, ToolMissing
 from patchkit.image.build import build_image, expand_tags
 from patchkit.image.image import Image
 from patchkit.image.overlay import BARE_ROOT
-from tests.image.plans import ROOT, make_plan, make_toolkit, oci_files, read_back, tar_of, vllm_layer, write_archive_of
+from tests.image.plans import (
+    ROOT,
+    UPSTREAM,
+    make_plan,
+    make_toolkit,
+    oci_files,
+    read_back,
+    tar_of,
+    vllm_layer,
+    write_archive_of,
+)
 from tests.support.repositories import Files
 
 CHANGES: Files = {"vllm/envs.py": "A = 2\n", "vllm/old.py": None}
@@ -25,6 +35,7 @@ def build(tmp_path: Path, changes: Files = CHANGES, **spec: Any) -> tuple[Image,
 
 
 def write_base(tmp_path: Path, *layers: bytes) -> str:
+    tmp_path.mkdir(exist_ok=True)
     write_archive_of(tmp_path / "base.tar", oci_files(layers or (vllm_layer(),)))
     return "oci:base.tar"
 
@@ -95,6 +106,14 @@ def test_native_and_other_files_outside_the_package_are_told(tmp_path: Path) -> 
     _, warnings = build(tmp_path, {"csrc/op.cu": "x", "tests/test_envs.py": "x", "vllm/envs.py": "A = 3"})
     assert "needs a native build: csrc/op.cu" in warnings
     assert any("tests/test_envs.py" in warning for warning in warnings)
+
+
+def test_an_image_that_nothing_goes_into_is_told(tmp_path: Path) -> None:
+    _, warnings = build(tmp_path / "based", {"csrc/op.cu": "x"}, base=write_base(tmp_path / "based"))
+    assert any("changes nothing below vllm/" in warning for warning in warnings)
+    gone = {name: None for name in UPSTREAM if name.startswith("vllm/")}
+    with pytest.raises(BuildFailed, match="no folder vllm/"):
+        build(tmp_path / "bare", gone)
 
 
 def test_a_layer_that_is_no_tar_is_told(tmp_path: Path) -> None:
