@@ -13,7 +13,8 @@ LOGS = {
         "RuntimeError: Assertion error (/deepgemm-src/csrc/apis/hyperconnection.hpp:56): Unsupported architecture"
     ),
     "e8m0-scale-dtype": (
-        "RuntimeError: Expected b_scales.scalar_type() == torch::headeronly::ScalarType::Float to be true, but got false."
+        "RuntimeError: Expected b_scales.scalar_type() == torch::headeronly::ScalarType::Float to be true, "
+        "but got false."
     ),
 }
 
