@@ -1,4 +1,10 @@
-"""Make the image: choose an engine, find the package in the base, put the overlay on it."""
+"""Make the image: choose an engine, find the package in the base, put the overlay on it.
+
+Same inputs, same digest: the engine `oci` writes the same bytes on every machine. Docker's builders give the same
+layers always, and the same image id from their cache; built anew, the id is the same only where the builder knows
+SOURCE_DATE_EPOCH (BuildKit 0.11, Docker 23), since older ones write their clock into the config. A series that deletes
+files of the base is the exception: hiding needs a RUN, whose layer holds the time of the build.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +188,7 @@ def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
         (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
         with (context / LAYER_NAME).open("wb") as stream:
             write_layer(stream, _docker_layer(plan, content))
-        image_id = engine.build(context, tags)
+        image_id = engine.build(context, tags, plan.time)
     return Image("docker", image_id, tags, None, _paths(content))
 
 

@@ -194,10 +194,10 @@ def _versions(nodes: Mapping[str, _Node], root: str, package: str) -> tuple[str,
     for path in nodes:
         if not path.startswith(f"{root}/"):
             continue
-        name = path[len(root) + 1 :].split("/", 1)[0]
-        stem = name.removesuffix(".dist-info")
-        if stem != name and stem.replace("-", "_").startswith(f"{package}_"):
-            found.add(stem[len(package) + 1 :])
+        folder = path[len(root) + 1 :].split("/", 1)[0]
+        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
+        if folder.endswith(".dist-info") and name.replace("-", "_") == package:
+            found.add(version)
     return tuple(sorted(found))
 
 

@@ -100,29 +100,20 @@ class Engine:
             return None
         return bytes(output).decode("utf-8", "replace")
 
-    def build(self, context: Path, tags: Sequence[str]) -> str:
+    def build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
         """Build the Dockerfile of a folder and return the image's id; all tags are set, or none.
 
+        `time_seconds` since 1970 UTC is the time that a builder which knows SOURCE_DATE_EPOCH writes into the image.
         Raises `BuildFailed` with the last lines of the log.
         """
-        for client in find_clients(self._toolkit.env):
-            if has_buildkit(client, self._toolkit.env):
-                return self._build_with(client, context, tags)
+        env = {**self._toolkit.env, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(time_seconds)}
+        for client in find_clients(env):
+            if has_buildkit(client, env):
+                return _build_with([client, "build"], context, tags, env)
         self._toolkit.progress.warn(
             "no docker client with BuildKit on PATH: the engine's classic builder is used", "install docker-buildx"
         )
         return self._build_classic(context, tags)
-
-    def _build_with(self, client: str, context: Path, tags: Sequence[str]) -> str:
-        names = [part for tag in tags for part in ("--tag", tag)]
-        with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-            id_file = Path(folder) / "id"
-            command = [client, "build", "--progress=plain", "--iidfile", str(id_file), *names, str(context)]
-            env = {**self._toolkit.env, "DOCKER_BUILDKIT": "1"}
-            done = run_process(command, env=env)
-            if done.exit_code != 0:
-                raise BuildFailed(f"docker build failed: {done.complaint}", "docker's own message says what is missing")
-            return id_file.read_text().strip()
 
     def _build_classic(self, context: Path, tags: Sequence[str]) -> str:
         from docker.errors import APIError, BuildError
@@ -136,6 +127,16 @@ class Engine:
         for tag in tags[1:]:
             image.tag(tag)
         return str(image.id)
+
+
+def _build_with(build: Sequence[str], context: Path, tags: Sequence[str], env: Mapping[str, str]) -> str:
+    names = [part for tag in tags for part in ("--tag", tag)]
+    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
+        id_file = Path(folder) / "id"
+        done = run_process([*build, "--progress=plain", "--iidfile", str(id_file), *names, str(context)], env=env)
+        if done.exit_code != 0:
+            raise BuildFailed(f"docker build failed: {done.complaint}", "docker's own message says what is missing")
+        return id_file.read_text().strip()
 
 
 @contextmanager

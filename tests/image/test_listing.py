@@ -29,7 +29,8 @@ def test_the_package_is_found_with_its_version() -> None:
 
 def test_a_package_that_only_begins_like_it_is_not_it() -> None:
     other = tar_of([(f"{PLACE}/vllm_ascend/__init__.py", b""), (f"{PLACE}/vllm_ascend-0.9.dist-info/METADATA", b"")])
-    assert scan(vllm_layer(), other).root == ROOT
+    both = scan(vllm_layer(), other)
+    assert (both.root, both.versions) == (ROOT, ("0.26.0",))
     with pytest.raises(RequestError, match="has no vllm"):
         scan(other)
 

@@ -72,9 +72,8 @@ def read_files(client: docker.DockerClient, image: str, folder: str) -> dict[str
         container.remove()
 
 
-def remove_images(client: docker.DockerClient, repository: str) -> None:
-    """Remove all images of a repository that a test made."""
-    for image in client.images.list(name=repository):
-        for tag in image.tags:
-            if tag.startswith(repository):
-                client.images.remove(tag, force=True)
+def remove_images(client: docker.DockerClient, prefix: str) -> None:
+    """Remove all images whose names begin so, and the nameless ones that tests left."""
+    for tag in [tag for image in client.images.list() for tag in image.tags if tag.startswith(prefix)]:
+        client.images.remove(tag, force=True)
+    client.images.prune(filters={"dangling": True, "label": "io.patchkit.recipe=quickstart"})
