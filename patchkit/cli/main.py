@@ -12,11 +12,11 @@ from patchkit.cli.terminal import Settings
 VERBS = {
     "check": "Check recipe, patch and issue files.",
     "lock": "Resolve every moving part of a recipe into recipe.lock.",
-    "apply": "Apply a recipe's series to the tree of a commit.",
-    "repro": "Run a recipe's repros without and with the series.",
-    "build": "Build the image of a recipe.",
+    "apply": "Apply the recipe's series to the tree of a commit and tell what became of every patch.",
+    "repro": "Run the recipe's repros, without the series and with it.",
+    "build": "Build the recipe's image: its base with the files that the series changed.",
     "bisect": "Find the first bad commit or release of an issue.",
-    "watch": "Run a recipe's repros on what is new upstream.",
+    "watch": "Run a recipe's repros on what is new upstream, without and with the series.",
     "doctor": "Tell what is there and what is missing on this machine.",
     "cache": "Tell what the store holds, and free it.",
 }
