@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from patchkit.environment.open import EnvironmentRequest, environment_id, open_environment
 from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, StageFailure
+from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.load import load_recipe
 from patchkit.recipe.lock import Lock, is_stale, read_lock
@@ -151,6 +152,15 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
     except StageFailure as error:
         reason = Reason.BUILD_FAILED if isinstance(error, BuildFailed) else Reason.CONFLICT
         return _skip(question, result.patched.id, reason, error.message)
+
+
+def is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
+    """Return what `affects:` says of a commit: yes if one line holds, no if none does, None when it cannot be told."""
+    facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
+    answers = [parse_condition(line).judge(facts).value for line in issue.issue.affects]
+    if any(answers):
+        return True
+    return False if answers and None not in answers else None
 
 
 def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentRequest:

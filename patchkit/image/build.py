@@ -132,7 +132,7 @@ def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
     layer = LayerContent((*overlay.files, *content.own), (), hidden, folders, plan.time)
     labels = image_labels(plan, name)
     tags = expand_tags(plan)
-    description = Description(labels, created_time(plan), f"recipe {plan.name}", tags)
+    description = Description(labels, created_time(plan), f"recipe {plan.name}", tags, plan.spec.env)
     toolkit.progress.step(f"write {output}")
     digest = write_archive(output, base, layer, description, toolkit.progress)
     return Image("oci", digest, tags, output, _paths(content))
@@ -181,7 +181,7 @@ def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
     tags = expand_tags(plan)
     overlay = content.overlay
     hidden = (*overlay.removed, *overlay.stale) if overlay.removed else ()
-    dockerfile = render_dockerfile(plan.base, image_labels(plan, base), hidden)
+    dockerfile = render_dockerfile(plan.base, image_labels(plan, base), hidden, plan.spec.env)
     toolkit.progress.step(f"build {tags[0] if tags else plan.name} with docker")
     with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
         context = Path(folder)

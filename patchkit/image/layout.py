@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +37,7 @@ class Description:
     created: str  # RFC 3339
     comment: str  # history's line for our layer
     tags: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_archive(
@@ -103,11 +104,14 @@ def _write_own_layer(path: Path, content: LayerContent) -> BaseLayer:
 
 
 def _config(base: Base | None, layer: BaseLayer, description: Description) -> dict[str, Any]:
-    """Return the base's config with our layer, labels and time."""
+    """Return the base's config with our layer, labels, variables and time."""
     os_name, architecture = host_platform()
     config: dict[str, Any] = {"os": os_name, "architecture": architecture, **(base.config if base else {})}
     inner = dict(config.get("config") or {})
     inner["Labels"] = {**(inner.get("Labels") or {}), **description.labels}
+    if description.env:
+        kept = [line for line in inner.get("Env") or [] if line.partition("=")[0] not in description.env]
+        inner["Env"] = [*kept, *(f"{name}={value}" for name, value in sorted(description.env.items()))]
     diff_ids = [known.diff_id for known in base.layers] if base else []
     entry = {"created": description.created, "created_by": "patchkit build", "comment": description.comment}
     return {

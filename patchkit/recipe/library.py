@@ -39,7 +39,6 @@ class LoadedIssue:
     environments: Mapping[str, Path] = field(default_factory=dict)
 
 
-
 @dataclass(frozen=True)
 class LoadedRecipe:
     """A recipe file, its patches and issues. `selected` are the (issue, repro) pairs that `issues:` names, in order."""

@@ -14,13 +14,13 @@ from patchkit.pipeline import (
     OpenedRecipe,
     Preference,
     Question,
+    is_affected,
     judge,
     open_recipe,
     patch_tree,
     resolve_commit,
     source_of,
 )
-from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.lock import Lock, dump_lock
 from patchkit.recipe.model import Repro
@@ -147,17 +147,8 @@ def _check(opened: OpenedRecipe, commit: Commit, pair: tuple[LoadedIssue, Repro]
     before = judge(opened, Question(commit, issue, repro, "without", request.fresh))
     opened.toolkit.progress.step(f"run {name} after the series")
     after = judge(opened, Question(commit, issue, repro, "with", request.fresh))
-    judgement = judge_pair(issue.issue.expects, before, after, _is_affected(opened, issue, commit))
+    judgement = judge_pair(issue.issue.expects, before, after, is_affected(opened, issue, commit))
     return Check(before, after, judgement)
-
-
-def _is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
-    """Return what `affects:` says about a commit: yes if one line holds, no if none does, None if one cannot tell."""
-    facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
-    answers = [parse_condition(line).judge(facts).value for line in issue.issue.affects]
-    if any(answers):
-        return True
-    return False if answers and None not in answers else None
 
 
 def _exit_code(fulfilments: Sequence[Fulfilment]) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, resolve_commit, source_of
-from patchkit.recipe.condition import parse_condition
+from patchkit.pipeline import OpenedRecipe, Preference, Question, is_affected, judge, open_recipe, resolve_commit
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
@@ -111,16 +110,7 @@ def _ask(opened: OpenedRecipe, question: Question) -> Verdict:
 def _judge(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit, verdicts: Sequence[Verdict]) -> Judgement:
     if len(verdicts) == 1:
         return judge_single(verdicts[0])
-    return judge_pair(issue.issue.expects, verdicts[0], verdicts[1], _is_affected(opened, issue, commit))
-
-
-def _is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
-    """Return whether one of the issue's `affects` holds at a commit; None when nobody knows."""
-    facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
-    truths = {parse_condition(text).judge(facts).value for text in issue.issue.affects}
-    if True in truths:
-        return True
-    return None if None in truths or not truths else False
+    return judge_pair(issue.issue.expects, verdicts[0], verdicts[1], is_affected(opened, issue, commit))
 
 
 def _head_here(toolkit: Toolkit) -> str:

@@ -21,3 +21,8 @@ def test_deletions_come_before_the_layer_and_need_no_shell() -> None:
 def test_a_label_cannot_become_another_instruction() -> None:
     text = render_dockerfile("base", {"a": 'x"\nRUN $HOME \\'}, ())
     assert text.splitlines()[2:] == ['LABEL "a"="x\\" RUN \\$HOME \\\\"']
+
+
+def test_variables_are_set_in_order_and_quoted() -> None:
+    lines = render_dockerfile("base", {}, (), {"B": "$x", "A": "0"}).splitlines()
+    assert lines[-2:] == ['ENV A="0"', 'ENV B="\\$x"']

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_both_readers_find_the_same_image(tmp_path: Path) -> None:
     assert docker["Config"] == f"blobs/sha256/{written.manifest['config']['digest'][7:]}"
     assert docker["Layers"] == [f"blobs/sha256/{layer['digest'][7:]}" for layer in written.manifest["layers"]]
     assert written.read("/opt/a.py") == b"x = 1\n"
+
+
+def test_variables_of_the_recipe_stand_in_for_those_of_the_base(tmp_path: Path) -> None:
+    base = base_of(tmp_path, oci_files([vllm_layer()]))
+    description = replace(DESCRIPTION, env={"PATH": "/opt/bin", "A": "0"})
+    write_archive(tmp_path / "a.tar", base, CONTENT, description, Silence())
+    assert read_back(tmp_path / "a.tar").config["config"]["Env"] == ["A=0", "PATH=/opt/bin"]
 
 
 def test_layers_of_the_base_stay_untouched_below_ours(tmp_path: Path) -> None:

@@ -88,7 +88,10 @@ class ImageSpec(Strict):
     root: str | None = Field(
         None, description="Folder of the image that holds the package; found in the base if absent"
     )
-    tags: tuple[str, ...] = Field(("{name}:{version}-{tree}",), description="Tags; {name}, {version}, {tree} are known")
+    env: dict[VariableName, str] = Field(default_factory=dict, description="Environment variables that the image sets")
+    tags: tuple[str, ...] = Field(
+        ("{name}:{version}-{tree}",), description="Tags; {name}, {version}, {tree}, {arch} are known"
+    )
 
 
 class Recipe(Strict):
