@@ -1,0 +1,33 @@
+"""Every repro of every shipped recipe, on real vLLM releases: bad for the right reason without, good with the series.
+
+A patch that only satisfies its own static repro would pass everything else in these tests.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ["deepseek-v4-gb10"]
+RELEASES = ["v0.26.0", "v0.33.0"]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_issue_is_bad_without_the_series_and_good_with_it(recipe: str, release: str) -> None:
+    path = ROOT / "recipes" / recipe / "recipe.yaml"
+    command = ["repro", str(path), "--at", release, "--source", "package", "--fresh", "--json"]
+    result = subprocess.run([sys.executable, "-m", "patchkit", *command], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    answers: dict[str, dict[str, str]] = {}
+    for verdict in json.loads(result.stdout)["verdicts"]:
+        answers.setdefault(f"{verdict['issue']}/{verdict['repro']}", {})[verdict["series"]] = verdict["answer"]
+    assert len(answers) >= 2
+    for name, pair in answers.items():
+        assert pair == {"without": "bad", "with": "good"}, name
