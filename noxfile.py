@@ -43,11 +43,17 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
-def docs(session: nox.Session) -> None:
-    """Check that the generated references are current, and run what README and docs say."""
+def references(session: nox.Session) -> None:
+    """Check that the references that are generated from the code are current."""
     _install(session)
     session.run("python", "-m", "patchkit.recipe.schema", "--check", "docs")
     session.run("python", "-m", "patchkit.cli.reference", "--check", "docs/reference/cli.md")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Check the generated references, and run what README and docs say."""
+    references(session)
     session.run("pytest", "tests/docs", *session.posargs)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.workflows.worlds import linear
 
-FLAGS = [
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-sync",
     "--hide-scrollbars",
     "--window-size=1200,900",
-]
+)
 
 
 def browse(page: Path, profile: Path, *arguments: str) -> bytes:
