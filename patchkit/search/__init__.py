@@ -9,6 +9,7 @@ from patchkit.search.decision import Settings as Settings
 from patchkit.search.graph import CommitGraph as CommitGraph
 from patchkit.search.graph import build_chain as build_chain
 from patchkit.search.graph import build_graph as build_graph
+from patchkit.search.prior import favour as favour
 from patchkit.search.state import State as State
 from patchkit.search.state import fold as fold
 from patchkit.search.turn import find_turn as find_turn

@@ -6,9 +6,9 @@ same graph and state give the same decision, whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from patchkit.search.chooser import choose_nodes, split
+from patchkit.search.chooser import Field, choose_nodes, split
 from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.state import State
@@ -28,7 +28,7 @@ def decide(graph: CommitGraph, state: State, settings: Settings = DEFAULTS, runn
         idle = [node for node in ends if node not in running]
         return Probe(tuple(idle[:free]), "ends", "the ends must be what they are said to be", left.bit_count())
     if left & (left - 1):
-        return _search(graph, state, free, running)
+        return _search(graph, state, settings, running)
     return _confirm(graph, state, settings, running)
 
 
@@ -77,16 +77,17 @@ def _check_history(graph: CommitGraph, state: State) -> Contradiction | None:
     return None
 
 
-def _search(graph: CommitGraph, state: State, free: int, running: Collection[str]) -> Decision:
+def _search(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Decision:
     """Split the suspects as evenly as what can be tested allows; a set of them when nothing splits it."""
     left = suspects(graph, state)
     cells = [left]
     for node in running:
         cells = split(cells, graph.ancestors_of(node))
-    chosen = choose_nodes(graph, state, cells, running, free) if free else ()
+    free = max(settings.slots - len(running), 0)
+    chosen = choose_nodes(graph, state, Field(cells, settings.prior), running, free) if free else ()
     if chosen or len(cells) > 1 or not free:
         return Probe(chosen, "search", "splits the suspects best", left.bit_count())
-    return _answer(graph, state, confirmed=False, detail="only commits that cannot be tested are left")
+    return _answer(graph, state, settings, detail="only commits that cannot be tested are left")
 
 
 def _confirm(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Decision:
@@ -94,7 +95,7 @@ def _confirm(graph: CommitGraph, state: State, settings: Settings, running: Coll
     culprit = graph.nodes[next(positions(suspects(graph, state)))]
     if state.has(culprit, "skip"):
         detail = f"{culprit} itself cannot be told: {state.reason(culprit)}"
-        return _answer(graph, state, confirmed=False, detail=detail)
+        return _answer(graph, state, settings, detail=detail)
     wanted = [(culprit, "bad"), *((parent, "good") for parent in graph.parents[culprit])]
     missing = [
         node
@@ -103,14 +104,16 @@ def _confirm(graph: CommitGraph, state: State, settings: Settings, running: Coll
         and not state.has(node, "skip")
     ]
     if not missing:
-        return _answer(graph, state, confirmed=settings.confirmations > 0, detail="")
+        return _answer(graph, state, settings, confirmed=settings.confirmations > 0)
     free = max(settings.slots - len(running), 0)
     idle = tuple(node for node in missing if node not in running)[:free]
     return Probe(idle, "confirm", "the culprit and its parents once more", 1, fresh=True)
 
 
-def _answer(graph: CommitGraph, state: State, *, confirmed: bool, detail: str) -> Answer:
-    """Return the suspects as the answer, each as likely as the others: nothing tells them apart."""
+def _answer(
+    graph: CommitGraph, state: State, settings: Settings, *, confirmed: bool = False, detail: str = ""
+) -> Answer:
+    """Return the suspects as the answer: no verdict tells them apart, so they are as likely as they were before."""
     left = suspects(graph, state)
     names = graph.names(left)
     below = 0
@@ -119,10 +122,18 @@ def _answer(graph: CommitGraph, state: State, *, confirmed: bool, detail: str) -
     seen_good = [node for node in state.nodes("good") if below & graph.ancestors_of(node)]
     seen_bad = [node for node in state.nodes("bad") if node in graph.index]
     return Answer(
-        candidates=tuple(Candidate(name, 1 / len(names)) for name in names),
+        candidates=_weigh(graph, settings, names),
         last_good=max(seen_good, key=lambda node: graph.index[node], default=graph.good),
         known_bad=min(seen_bad, key=lambda node: graph.ancestors_of(node).bit_count(), default=graph.bad),
         skipped=tuple(name for name in names if state.has(name, "skip")),
         confirmed=confirmed,
         detail=detail,
     )
+
+
+def _weigh(graph: CommitGraph, settings: Settings, names: Sequence[str]) -> tuple[Candidate, ...]:
+    weights = [
+        next((share.weight for share in settings.prior if share.members >> graph.index[name] & 1), 1.0)
+        for name in names
+    ]
+    return tuple(Candidate(name, weight / sum(weights)) for name, weight in zip(names, weights, strict=True))

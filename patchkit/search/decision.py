@@ -12,11 +12,24 @@ Stage = Literal["ends", "search", "confirm"]
 
 
 @dataclass(frozen=True)
+class Share:
+    """A set of nodes (as bits) of which each is `weight` times as likely the culprit as a node of weight 1."""
+
+    weight: float
+    members: int
+
+
+@dataclass(frozen=True)
 class Settings:
-    """How to search: `slots` probes run at once; `confirmations` fresh runs of the culprit and of each parent."""
+    """How to search: `slots` probes run at once; `confirmations` fresh runs of the culprit and of each parent.
+
+    `prior` holds disjoint sets that cover all nodes; without it each node is as likely as the others. It orders the
+    probes and weighs suspects; it never excludes one.
+    """
 
     slots: int = 1
     confirmations: int = 1
+    prior: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from packaging.version import Version
 
@@ -12,6 +12,7 @@ from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
 from patchkit.source.facts import Symbols, TreeFacts
 from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names, parse_tag
+from patchkit.tools.git.history import commits_touching
 from patchkit.tools.git.mirror import Mirror, describe
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
@@ -76,6 +77,10 @@ class GitSource:
             for version, tag in sorted(tags.items())
             if first <= version <= last and (not version.is_prerelease or version in (first, last))
         )
+
+    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:
+        """Return the commits of `history` that change one of the paths; see `Source`."""
+        return commits_touching(self.repository, good.id, bad.id, paths)
 
     def since(self, ref: str, axis: Axis) -> tuple[str, ...]:
         """Return what is newer than a ref: first parents of the default branch, or final releases; newest first."""

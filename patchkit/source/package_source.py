@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -70,6 +70,10 @@ class PackageSource:
         check_order(self.upstream, first, last)
         inner = (version for version in self._finals() if first < version < last)
         return tuple(f"v{version}" for version in sorted({first, *inner, last}))
+
+    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:  # noqa: ARG002
+        """Return nothing: to know what a release changes it would have to be downloaded."""
+        return frozenset()
 
     def since(self, ref: str, axis: Axis) -> tuple[str, ...]:
         """Return the final releases newer than a ref, newest first; nothing is downloaded."""

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +19,30 @@ from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
 from patchkit.report.bisect import Tally, answer_document, probe_document
-from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, build_chain, build_graph, decide, fold
+from patchkit.search import (
+    Answer,
+    CommitGraph,
+    Contradiction,
+    Probe,
+    Settings,
+    build_chain,
+    build_graph,
+    decide,
+    favour,
+    fold,
+)
 from patchkit.search.bisection import suspects
 from patchkit.source.commit import Commit
 from patchkit.source.source import Axis, Source
 from patchkit.tools.cache import digest_of
 from patchkit.tools.journal import Journal
-from patchkit.tools.process import end_children
 from patchkit.tools.toolkit import Toolkit
+from patchkit.verdict.evidence import read_evidence
 from patchkit.verdict.verdict import Reason, Series, Verdict
+from patchkit.verdict.workers import Job, Workers
 
 Tell = Callable[[Mapping[str, Any]], None]
 RETRIES = 2  # of a probe that the machine spoiled: a third failure in a row is no accident
-STOP_SECONDS = 5.0  # for threads to notice that their processes are gone
 
 
 @dataclass(frozen=True)
@@ -183,7 +192,7 @@ class Session:
         workers = Workers(self.subject.ask, self.settings.slots)
         try:
             while True:
-                decision = decide(self.subject.graph, fold(self.events), self.settings, workers.running)
+                decision = decide(self.subject.graph, fold(self.events), self._settings(), workers.running)
                 if not isinstance(decision, Probe):
                     return decision
                 for node in decision.nodes:
@@ -209,8 +218,27 @@ class Session:
             self.events.append(event)  # a skip for now; the next run of this bisect tries it again
         else:
             self._keep(event)
+            if not any(known["event"] == "prior" for known in self.events):
+                self._note_prior(job.node, verdict)
         left = suspects(self.subject.graph, fold(self.events)).bit_count()
         self.tell({**event, "left": left, "fidelity": verdict.fidelity})
+
+    def _settings(self) -> Settings:
+        """Return how to search, with the prior once the journal has one."""
+        noted = next((event for event in self.events if event["event"] == "prior"), None)
+        if noted is None:
+            return self.settings
+        return replace(self.settings, prior=favour(self.subject.graph, noted["nodes"]))
+
+    def _note_prior(self, node: str, verdict: Verdict) -> None:
+        """Keep which commits change a file that the repro opened at the bad end: the culprit is likely one of them."""
+        subject = self.subject
+        if node != subject.graph.bad or subject.axis != "commits" or verdict.evidence is None:
+            return
+        loaded = read_evidence(Path(verdict.evidence)).loaded
+        touching = subject.source.touching(subject.good, subject.bad, loaded)
+        if touching:
+            self._keep({"event": "prior", "nodes": sorted(touching), "files": len(loaded)})
 
     def _keep(self, event: dict[str, Any]) -> None:
         self.journal.append(event)
@@ -237,43 +265,3 @@ class Session:
         issue = f"{self.subject.issue.slug}/{self.subject.repro.name}"
         command = ["patchkit", "bisect", str(request.recipe), "--issue", issue, *ends]
         return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A probe that was started."""
-
-    node: str
-    stage: str
-    fresh: bool
-
-
-class Workers:
-    """Probes that run at once, a thread each; results come as they end."""
-
-    def __init__(self, ask: Callable[[str, bool], Verdict], most: int) -> None:
-        self._ask = ask
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="probe")
-        self._jobs: dict[Future[Verdict], Job] = {}
-
-    @property
-    def running(self) -> tuple[str, ...]:
-        """Return the nodes that are being probed."""
-        return tuple(job.node for job in self._jobs.values())
-
-    def start(self, job: Job) -> None:
-        """Start a probe."""
-        self._jobs[self._pool.submit(self._ask, job.node, job.fresh)] = job
-
-    def wait(self) -> tuple[Job, Verdict]:
-        """Return the next probe to end, with its verdict. Raises what stopped it."""
-        ended = next(iter(wait(self._jobs, return_when=FIRST_COMPLETED).done))
-        return self._jobs.pop(ended), ended.result()
-
-    def stop(self) -> None:
-        """End what still runs; its verdicts count for nothing."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline and not all(future.done() for future in self._jobs):
-            end_children()
-            time.sleep(0.02)

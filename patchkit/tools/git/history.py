@@ -1,0 +1,27 @@
+"""Which commits of a range change which files: one `git log` for the whole range."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from patchkit.tools.git.objects import Repository
+from patchkit.tools.process import run_process
+
+MARK = b"\x01"  # begins a commit in the output: no path begins with it, since git would have quoted it
+
+
+def commits_touching(repository: Repository, good: str, bad: str, paths: Collection[str]) -> frozenset[str]:
+    """Return the commits in `bad` and not in `good` that change one of the paths, merges by their first parent.
+
+    Empty when git cannot tell (a repository with objects missing): whoever asks may only prefer, never exclude.
+    """
+    git = ["git", "--git-dir", str(repository.path), "log", "-z", "--name-only", "--no-renames"]
+    command = [*git, "--diff-merges=first-parent", "--format=%x01%H", f"{good}..{bad}", "--"]
+    result = run_process(command)
+    wanted = {path.encode() for path in paths}
+    found = set()
+    for entry in result.stdout.split(MARK)[1:] if result.exit_code == 0 else ():
+        commit, *names = entry.split(b"\0")
+        if any(name.lstrip(b"\n") in wanted for name in names):
+            found.add(commit.decode())
+    return frozenset(found)

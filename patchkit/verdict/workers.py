@@ -1,0 +1,53 @@
+"""Probes that run at once on this machine, a thread each: they wait for processes, so threads are enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from patchkit.tools.process import end_children
+from patchkit.verdict.verdict import Verdict
+
+STOP_SECONDS = 5.0  # for threads to notice that their processes are gone
+
+
+@dataclass(frozen=True)
+class Job:
+    """A probe that was started."""
+
+    node: str
+    stage: str
+    fresh: bool
+
+
+class Workers:
+    """Probes that run at once, a thread each; results come as they end."""
+
+    def __init__(self, ask: Callable[[str, bool], Verdict], most: int) -> None:
+        self._ask = ask
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="probe")
+        self._jobs: dict[Future[Verdict], Job] = {}
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Return the nodes that are being probed."""
+        return tuple(job.node for job in self._jobs.values())
+
+    def start(self, job: Job) -> None:
+        """Start a probe."""
+        self._jobs[self._pool.submit(self._ask, job.node, job.fresh)] = job
+
+    def wait(self) -> tuple[Job, Verdict]:
+        """Return the next probe to end, with its verdict. Raises what stopped it."""
+        ended = next(iter(wait(self._jobs, return_when=FIRST_COMPLETED).done))
+        return self._jobs.pop(ended), ended.result()
+
+    def stop(self) -> None:
+        """End what still runs; its verdicts count for nothing."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline and not all(future.done() for future in self._jobs):
+            end_children()
+            time.sleep(0.02)
