@@ -11,14 +11,13 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.tools.cache import storage_errors, write_atomically
+from patchkit.tools.cache import ensure_folder, remove_path, storage_errors, write_atomically
 
 LONGEST_TMP = 24  # a socket's path has room for 108 bytes; ZeroMQ, gloo and ray append up to 80 of their own
 
@@ -81,6 +80,8 @@ class PrivateRoots:
         """Empty the roots, so that a run finds nothing of the one before. Raises `StoreFailure`."""
         kept = {"bytecode"} if keep_bytecode else set()
         with storage_errors(self.folder):
+            ensure_folder(self.folder.parent, 0o700)
+            ensure_folder(self.folder, 0o700)
             for root in {*PRIVATE_ROOTS.values()} - kept:
                 _make_empty(self.folder / root)
             _make_empty(self.temporary)
@@ -169,14 +170,9 @@ def _short(caller: Mapping[str, str]) -> str:
 
 def _make_empty(folder: Path) -> None:
     """Make a folder that is there and holds nothing; most of them a run never used, and they cost nothing here."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ensure_folder(folder, 0o700)
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove_path(path)
 
 
 def _remove_left_overs(slot: Path, note: Path) -> None:
@@ -184,6 +180,6 @@ def _remove_left_overs(slot: Path, note: Path) -> None:
     with contextlib.suppress(OSError):
         temporary = Path(note.read_text())
         if temporary.name.startswith("pk"):
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_path(temporary)
         note.unlink()
-    shutil.rmtree(slot / "private", ignore_errors=True)
+    remove_path(slot / "private")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from patchkit.errors import BuildFailed, RequestError
-from patchkit.tools.cache import storage_errors
+from patchkit.tools.cache import ensure_folder, remove_path, storage_errors
 from patchkit.tools.git.objects import Entry, Repository
 from patchkit.tools.git.paths import check_path
 
@@ -58,7 +57,7 @@ def write_tree(repository: Repository, tree: str, folder: Path) -> None:
         with storage_errors(folder.parent):
             partial.rename(folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_path(partial)
 
 
 def sync_tree(repository: Repository, tree: str, root: Path) -> dict[str, Stamp]:
@@ -105,7 +104,11 @@ def settle(repository: Repository, root: Path, found: Found, plan: Plan) -> dict
 
 
 def scan_folder(root: Path) -> Found:
-    """Return all that lies below a folder, following no symbolic link; a folder that was locked is opened up."""
+    """Return all that lies below a folder, following no symbolic link; a folder that was locked is opened up.
+
+    The folder is made when it is not there, or when a probe left something else in its place.
+    """
+    ensure_folder(root)
     files: dict[str, Stamp] = {}
     folders: list[str] = []
     waiting = [""]

@@ -25,7 +25,7 @@ from patchkit.environment.folder import (
     settle,
     sync_tree,
 )
-from patchkit.tools.cache import Cache, storage_errors, write_atomically
+from patchkit.tools.cache import Cache, ensure_folder, storage_errors, write_atomically
 from patchkit.tools.git.objects import Entry, Repository
 
 KIND = "worktrees"
@@ -115,8 +115,6 @@ class Slot:
 
     def _sync(self, tree: str) -> None:
         self._forget()
-        with storage_errors(self.path):
-            self.root.mkdir(parents=True, exist_ok=True)
         stamps = sync_tree(self.repository, tree, self.root)
         special = {path: entry for path, entry in self.repository.walk(tree) if not stat.S_ISREG(entry.mode)}
         links = {
@@ -151,7 +149,7 @@ def hold_slot(cache: Cache, repository: Repository, tree: str) -> Iterator[Slot]
     with contextlib.ExitStack() as stack:
         slot = Slot(repository, _take(cache, repository, tree, stack))
         with storage_errors(slot.path):
-            slot.path.mkdir(parents=True, exist_ok=True)
+            ensure_folder(slot.path)
         slot.load()
         slot.switch(tree)
         yield slot

@@ -73,6 +73,40 @@ def write_atomically(path: Path, data: bytes) -> None:
             raise
 
 
+def ensure_folder(path: Path, mode: int = 0o755) -> None:
+    """Make `path` a folder that we may enter and write to, whatever a program left in its place.
+
+    A file or symbolic link there is removed, never followed: what it points to belongs to somebody else.
+    """
+    if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
+        path.unlink()
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    if path.stat().st_mode & 0o700 != 0o700:
+        path.chmod(mode)
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, link or folder, locked folders (chmod 000) too; what cannot be removed is left."""
+    with contextlib.suppress(OSError):
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+            return
+    shutil.rmtree(path, ignore_errors=True)
+    if path.is_dir():
+        _open_up(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _open_up(folder: Path) -> None:
+    """Give ourselves back all folders below one."""
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        with contextlib.suppress(OSError):
+            current.chmod(0o700)
+            waiting.extend(Path(entry.path) for entry in os.scandir(current) if entry.is_dir(follow_symlinks=False))
+
+
 @dataclass(frozen=True)
 class Cache:
     """A content-addressed store below one folder."""
@@ -124,7 +158,7 @@ class Cache:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     partial.rename(target)
             finally:
-                shutil.rmtree(partial, ignore_errors=True)
+                remove_path(partial)
         return target
 
     def read_record(self, kind: str, key: str) -> dict[str, Any] | None:
@@ -165,20 +199,25 @@ def prune_store(cache: Cache, kinds: Sequence[str], unused_days: float, now: flo
     for kind in (*kinds, "partial"):
         folder = cache.root / kind
         days = 1.0 if kind == "partial" else unused_days  # a build of a day ago is not running any more
-        old = [path for path in folder.glob("*") if now - path.lstat().st_mtime > days * 86_400]
+        old = [path for path in folder.glob("*") if _age_seconds(path, now) > days * 86_400]
         size = sum(_remove(cache, kind, path) for path in old)
         freed.append(Usage(kind, len(old), size))
     return tuple(freed)
+
+
+def _age_seconds(path: Path, now: float) -> float:
+    """Return how long ago an entry was touched; one that another process has just removed is new."""
+    try:
+        return now - path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _remove(cache: Cache, kind: str, path: Path) -> int:
     try:
         with cache.lock(f"{kind}-{path.name}", timeout_seconds=0):
             size = _size_of(path)
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            remove_path(path)
             return size
     except TimeoutError:
         return 0
@@ -190,7 +229,7 @@ def _size_of(path: Path) -> int:
     waiting = [path]
     while waiting:
         current = waiting.pop()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # gone meanwhile, or a folder that a probe locked
             info = current.lstat()
             total += info.st_blocks * 512
             if stat.S_ISDIR(info.st_mode):

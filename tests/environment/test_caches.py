@@ -5,6 +5,7 @@ The lies these prevent: an unpatched tree that passes because a patched one fill
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,30 @@ def test_renewing_empties_all_roots(slot: Path) -> None:
             (path / "left").touch()
         roots.renew(keep_bytecode=False)
         assert [name for name, path in variables.items() if list(Path(path).iterdir())] == []
+
+
+def test_renewing_follows_no_link_that_a_probe_left_in_place_of_its_roots(slot: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine/home").mkdir(parents=True)
+    (tmp_path / "mine/home/kept").write_text("mine")
+    for above in (False, True):
+        with make_roots(slot, {}) as roots:
+            place = roots.folder.parent if above else roots.folder
+            shutil.rmtree(place)
+            place.symlink_to(tmp_path / "mine")
+            roots.renew(keep_bytecode=False)
+            assert (roots.folder / "home").is_dir()
+            assert not roots.folder.is_symlink()
+        assert (tmp_path / "mine/home/kept").read_text() == "mine"
+
+
+def test_roots_that_a_probe_locked_are_removed(slot: Path) -> None:
+    with make_roots(slot, {}) as roots:
+        (roots.folder / "home/a/b").mkdir(parents=True)
+        for folder in ("home/a/b", "home/a", "home", "."):
+            (roots.folder / folder).chmod(0)
+        roots.temporary.chmod(0)
+    assert not roots.folder.exists()
+    assert not roots.temporary.exists()
 
 
 @pytest.mark.parametrize("name", ["TORCHINDUCTOR_CACHE_DIR", "HOME", "PYTHONPATH", "PATCHKIT_TREE"])

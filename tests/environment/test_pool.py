@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -229,3 +230,27 @@ def test_a_folder_without_permission_is_opened_up_again(held: Slot) -> None:
     (held.root / "pkg").chmod(0)
     assert held.restore()
     assert content_of(held.root) == OLD
+
+
+@pytest.mark.parametrize("left", ["nothing", "a link", "a file", "a locked folder"])
+def test_a_tree_that_a_probe_took_away_is_written_anew_and_nothing_else_is_touched(
+    left: str, upstream: Upstream, cache: Cache, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine.py").write_text("mine")
+    with hold_slot(cache, upstream.objects, upstream.old) as slot:
+        for run in ("one", "two"):  # between two runs, and before the next probe
+            shutil.rmtree(slot.root)
+            if left == "a link":
+                slot.root.symlink_to(outside)
+            elif left == "a file":
+                slot.root.write_text("")
+            elif left == "a locked folder":
+                slot.root.mkdir(mode=0)
+            if run == "one":
+                assert slot.restore()
+                assert content_of(slot.root) == OLD
+    with hold_slot(cache, upstream.objects, upstream.new) as slot:
+        assert content_of(slot.root) == NEW
+    assert content_of(outside) == {"mine.py": "mine"}

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from patchkit.errors import StoreFailure
-from patchkit.tools.cache import Cache, digest_of, measure_store, prune_store, write_atomically
+from patchkit.tools.cache import (
+    Cache,
+    digest_of,
+    ensure_folder,
+    measure_store,
+    prune_store,
+    remove_path,
+    write_atomically,
+)
 
 
 def test_an_entry_is_built_once_by_many_threads(tmp_path: Path) -> None:
@@ -79,3 +87,51 @@ def test_prune_removes_what_is_old_and_keeps_what_is_held(tmp_path: Path) -> Non
     assert freed[0].size_bytes >= 5000
     assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["held", "new"]
     assert measure_store(cache)[0].kind == "kind"
+
+
+def test_a_folder_that_became_a_link_is_made_anew_and_what_it_pointed_to_is_kept(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("mine")
+    place = tmp_path / "place"
+    for spoil in (
+        lambda: place.symlink_to(elsewhere),
+        lambda: place.write_text(""),
+        lambda: place.symlink_to("nowhere"),
+    ):
+        spoil()
+        ensure_folder(place)
+        assert not place.is_symlink()
+        assert list(place.iterdir()) == []
+        place.rmdir()
+    assert (elsewhere / "kept").read_text() == "mine"
+
+
+def test_locked_folders_are_removed_and_links_are_not_followed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    place = tmp_path / "place"
+    (place / "a/b").mkdir(parents=True)
+    (place / "a/b/file").write_text("")
+    (place / "a/link").symlink_to(kept)
+    for folder in ("a/b", "a", "."):
+        (place / folder).chmod(0)
+    remove_path(place)
+    assert not place.exists()
+    assert kept.stat().st_mode & 0o700 == 0o700
+    remove_path(place)  # what is not there is no error
+
+
+def test_two_that_prune_at_once_do_not_trip_over_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    cache.write_record("kind", "one", {})
+    real = Path.glob
+
+    def gone_meanwhile(self: Path, pattern: str) -> list[Path]:
+        found = list(real(self, pattern))
+        for path in found:
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "glob", gone_meanwhile)
+    assert prune_store(cache, ["kind"], 0, 1e12)[0].entries == 0
