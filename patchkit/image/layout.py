@@ -21,6 +21,7 @@ from typing import IO, Any
 from patchkit.errors import RequestError, StoreFailure
 from patchkit.image.base import TAR_LAYER, Base, BaseLayer, Blob, host_platform
 from patchkit.image.overlay import LayerContent, write_layer
+from patchkit.tools.cache import FULL
 from patchkit.tools.registry import parse_reference
 from patchkit.tools.toolkit import Progress
 
@@ -76,8 +77,9 @@ def _output_errors(output: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreFailure(f"{output}: {reason}", "free space there, or write elsewhere with --output") from error
+        hint = "write elsewhere with --output"
+        hint = f"free space there, or {hint}" if error.errno in FULL else hint
+        raise StoreFailure(f"{output}: {error.strerror or error}", hint) from error
 
 
 @contextmanager

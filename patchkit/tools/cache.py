@@ -8,6 +8,7 @@ share a store.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -22,6 +23,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from patchkit.errors import StoreFailure
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def digest_of(value: Any) -> str:
@@ -43,9 +46,17 @@ def storage_errors(path: Path) -> Iterator[None]:
     except TimeoutError:  # an OSError too, but a lock that is held is no fault of the disk
         raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        hint = f"free space on the disk of {path}, or set PATCHKIT_CACHE to another one"
-        raise StoreFailure(f"{error.filename or path}: {reason}", hint) from error
+        where = path if error.errno in FULL else error.filename or path
+        raise StoreFailure(f"{where}: {error.strerror or error}", storage_hint(error, path)) from error
+
+
+def storage_hint(error: OSError, path: Path) -> str:
+    """Return what to do about an `OSError` from writing at `path`: a wrong name needs no free space."""
+    if error.errno in FULL:
+        return f"free space on the disk of {path}, or set PATCHKIT_CACHE to another one"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "write elsewhere, or get the permission to; PATCHKIT_CACHE names the store"
+    return "name a place where files can be made; PATCHKIT_CACHE names the store"
 
 
 def _acquire(lock: FileLock, name: str) -> None:
@@ -55,11 +66,21 @@ def _acquire(lock: FileLock, name: str) -> None:
         raise TimeoutError(name) from error
 
 
+def _make_beside(path: Path) -> tuple[int, str]:
+    """Open a new temporary file beside `path`. Raises `OSError` with the name that the user gave."""
+    try:
+        return tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file whole or not at all: temporary file beside it, fsync, rename. Raises `StoreFailure`."""
-    with storage_errors(path.parent):
+    with storage_errors(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, name = _make_beside(path)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ from patchkit.tools.cache import (
     measure_store,
     prune_store,
     remove_path,
+    storage_errors,
     write_atomically,
 )
 
@@ -135,3 +137,20 @@ def test_two_that_prune_at_once_do_not_trip_over_each_other(tmp_path: Path, monk
 
     monkeypatch.setattr(Path, "glob", gone_meanwhile)
     assert prune_store(cache, ["kind"], 0, 1e12)[0].entries == 0
+
+
+@pytest.mark.parametrize("place", ["file/a.txt", "folder"], ids=["below a file", "a folder"])
+def test_a_wrong_place_is_named_as_it_was_given_and_not_told_as_a_full_disk(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreFailure) as caught:
+        write_atomically(tmp_path / place, b"x")
+    assert caught.value.message.startswith(str(tmp_path / place.split("/", maxsplit=1)[0]))
+    assert "free space" not in caught.value.hint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailure, match="No space left") as caught, storage_errors(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert "free space" in caught.value.hint

@@ -28,16 +28,8 @@ ANSWER_SECONDS = 10.0  # for one small question to a remote: a wall often swallo
 SETTINGS = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "fetch.unpackLimit=1")
 # less than 1 kB/s for a minute is a dead line; and one pack a fetch, whole or not there, instead of loose objects
 FETCH = ("--no-auto-maintenance", "--no-write-fetch-head")  # nothing in the background, nothing to trip over
-IMPORT_SETTINGS = (
-    "-c",
-    "pack.compression=1",
-    "-c",
-    "core.compression=1",
-)  # half the time of the default, 7 % more space
-FULL_DISK = re.compile(
-    r"^.*(no space left|out of diskspace|quota exceeded|unable to write|file too large).*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+IMPORT_SETTINGS = ("-c", "pack.compression=1", "-c", "core.compression=1")  # half the time of the default, 7 % larger
+FULL_DISK = re.compile(r"(?im)^.*(no space left|out of diskspace|quota exceeded|unable to write|file too large).*$")
 NO_PROMPTS = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "force"}  # `false` refuses
 SPACE_HINT = "is there space on the disk of the cache? PATCHKIT_CACHE names another one"
 
@@ -227,11 +219,7 @@ def fast_import(toolkit: Toolkit, path: Path, stream: Iterable[bytes]) -> None:
     with os.fdopen(read_end, "rb") as source:  # ours is closed at once: a git that dies must break the pipe
         process = _runner(toolkit, path).execute(command, istream=source, as_process=True)
     try:
-        with os.fdopen(write_end, "wb", 1 << 20) as sink:
-            for chunk in stream:
-                sink.write(chunk)
-    except BrokenPipeError:
-        pass  # git ended first, and says why
+        _feed(write_end, stream)
     except BaseException:
         with contextlib.suppress(git_error):
             process.wait()
@@ -241,6 +229,18 @@ def fast_import(toolkit: Toolkit, path: Path, stream: Iterable[bytes]) -> None:
     except git_error as error:
         reason = _complaint(str(error.stderr)) or f"git ended with status {error.status}"
         raise StoreFailure(f"{path}: {reason}", SPACE_HINT) from error
+
+
+def _feed(write_end: int, stream: Iterable[bytes]) -> None:
+    """Write a stream into a pipe; a reader that ended first says itself why. What the stream raises passes through."""
+    sink = os.fdopen(write_end, "wb", 1 << 20)
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            for chunk in stream:
+                sink.write(chunk)
+    finally:
+        with contextlib.suppress(BrokenPipeError):  # of the last flush: it must not hide an interrupt
+            sink.close()
 
 
 def _load_git() -> Any:

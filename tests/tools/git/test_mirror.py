@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -16,7 +17,9 @@ import pytest
 
 from patchkit.errors import RemoteUnavailable, RequestError, StoreFailure
 from patchkit.tools.cache import Cache
-from patchkit.tools.git.mirror import Mirror, check_url, describe, redact
+from patchkit.tools.git.mirror import Mirror, check_url, describe, fast_import, redact
+from patchkit.tools.git.objects import create_repository
+from patchkit.tools.process import end_children
 from patchkit.tools.toolkit import Toolkit
 from tests.support.disks import small_disk
 from tests.support.repositories import GitRepository
@@ -279,3 +282,18 @@ def test_the_nearest_tag_is_git_s(tmp_path: Path, upstream: GitRepository) -> No
     assert describe(plain.objects, plain.commit({"a": ""})) is None
     plain.tag("nightly")
     assert describe(plain.objects, plain.head()) is None
+
+
+def test_an_interrupt_that_ends_git_too_stays_an_interrupt(tmp_path: Path) -> None:
+    """Ctrl-C reaches git first: the pipe that breaks then must not be told as a full disk."""
+    repository = create_repository(tmp_path / "releases.git")
+
+    def interrupted() -> Iterator[bytes]:
+        yield b"blob\nmark :1\ndata 1\na\n"
+        end_children()
+        time.sleep(0.2)
+        yield b"blob\nmark :2\ndata 1\nb\n"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fast_import(Toolkit(Cache(tmp_path / "store"), Heard()), repository.path, interrupted())
