@@ -7,6 +7,7 @@ a worker behind would hold the accelerator and poison the next probe.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from typing import IO
 
 from patchkit.errors import ToolMissing
 
+LOOK_SECONDS = 0.25  # between two looks at how much a process has written
 GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL: enough for Python to run its atexit handlers
 
 
@@ -32,6 +34,7 @@ class Completed:
     stderr: bytes
     duration_seconds: float
     timed_out: bool
+    overflowed: bool = False  # ended since it wrote more than it may
 
     @property
     def text(self) -> str:
@@ -43,6 +46,17 @@ class Completed:
         """Return the last lines of stderr (or of stdout), for an error message."""
         lines = (self.stderr or self.stdout).decode("utf-8", "replace").strip().splitlines()
         return "\n".join(lines[-5:])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a process may take before it is ended; None is no limit. `output_bytes` is the size of its log."""
+
+    seconds: float | None = None
+    output_bytes: int | None = None
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -80,8 +94,16 @@ def run_process(
         except subprocess.TimeoutExpired:
             timed_out = True
             kill_group(process)
-            stdout, stderr = process.communicate()
+            stdout, stderr = _rest(process)
     return Completed(tuple(command), process.returncode, stdout, stderr, time.monotonic() - started, timed_out)
+
+
+def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Return what a process that was ended has written; a daemon that still holds its pipes is not waited for."""
+    try:
+        return process.communicate(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired as late:
+        return late.stdout or b"", late.stderr or b""
 
 
 def run_logged(
@@ -90,7 +112,7 @@ def run_logged(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    timeout_seconds: float | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Completed:
     """Run a process whose stdout and stderr go, interleaved, into the file `log`; the returned streams are empty.
 
@@ -101,13 +123,25 @@ def run_logged(
         log.open("wb") as sink,
         _start(command, cwd, env, _Streams(subprocess.DEVNULL, sink, subprocess.STDOUT)) as process,
     ):
-        timed_out = False
-        try:
-            process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+        timed_out = not _wait(process, sink, limits)
         kill_group(process)
-    return Completed(tuple(command), process.returncode, b"", b"", time.monotonic() - started, timed_out)
+        overflowed = _overflows(sink, limits)
+    duration = time.monotonic() - started
+    return Completed(tuple(command), process.returncode, b"", b"", duration, timed_out and not overflowed, overflowed)
+
+
+def _wait(process: subprocess.Popen[bytes], sink: IO[bytes], limits: Limits) -> bool:
+    """Wait for the end of a process; return whether it came before a limit was reached."""
+    deadline = math.inf if limits.seconds is None else time.monotonic() + limits.seconds
+    while (left := deadline - time.monotonic()) > 0 and not _overflows(sink, limits):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(min(left, LOOK_SECONDS))
+            return True
+    return False
+
+
+def _overflows(sink: IO[bytes], limits: Limits) -> bool:
+    return limits.output_bytes is not None and os.fstat(sink.fileno()).st_size > limits.output_bytes
 
 
 @contextlib.contextmanager

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import mmap
 import os
 import re
 import secrets
 import shutil
+import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from patchkit.errors import RequestError
+from patchkit.errors import InfrastructureFailure, RequestError
 from patchkit.tools.cache import Cache, storage_errors
+from patchkit.tools.process import run_process
 
 KIND = "evidence"
 EVIDENCE_FORMAT = 1
 KEPT_BYTES = 1_000_000  # of a log's beginning, and again of its end: what people read; the rest is usually one line
+LOADED_BYTES = 50_000_000  # of the record of files: half a million paths
 CUT = "\n[… {} bytes left out …]\n"
-MARK = re.compile(rb"^patchkit: *([^\r\n]*[^\s])\s*$", re.MULTILINE)
+MARK = re.compile(rb"^patchkit:([^\r\n]*)", re.MULTILINE)
 MOST_MARKS = 1000  # a repro that prints marks in a loop must not fill the record
+LONGEST_MARK = 2000
+LOG_BYTES = 1 << 30  # a repro that writes more is ended: it would fill the disk
+SEARCH_SECONDS = 30.0  # for a signature; a gigabyte takes a few seconds
+SEARCH = Path(__file__).with_name("search.py")
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,8 @@ class Run:
     """One run of a repro. `output` is the kept part of its log; `marks` and `found` come from the whole log.
 
     `exit_code` is negative for a signal. `marks` are the `patchkit: …` lines without the prefix; `found` is the line
-    that has the signature, empty when there is none.
+    that has the signature, empty when there is none. `searched` is false when the signature took too long,
+    `overflowed` is true when the run was ended since it wrote more than `LOG_BYTES`.
     """
 
     exit_code: int
@@ -40,6 +51,8 @@ class Run:
     size_bytes: int
     marks: tuple[str, ...]
     found: str
+    searched: bool = True
+    overflowed: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,38 +97,53 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What a log says: kept text, size, marks, and the line with the signature."""
+    """What a log says: kept text, size, and marks."""
 
     output: str
     size_bytes: int
     marks: tuple[str, ...]
-    found: str
 
 
-def read_log(log: Path, signature: str) -> LogFacts:
-    """Search a whole log, however large, and return what counts of it."""
-    size = log.stat().st_size
-    if size == 0:
-        return LogFacts("", 0, (), "")
-    with log.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        marks = [match.group(1).decode("utf-8", "replace") for match in MARK.finditer(content)][:MOST_MARKS]
-        if size <= 2 * KEPT_BYTES:
-            output = content[:].decode("utf-8", "replace")
-            found = search(signature, output)
-        else:
-            left_out = CUT.format(size - 2 * KEPT_BYTES)
-            output = _text(content[:KEPT_BYTES]) + left_out + _text(content[-KEPT_BYTES:])
-            found = search(signature, output) or _search_bytes(signature, content)
-        return LogFacts(output, size, tuple(marks), found)
+def read_log(log: Path) -> LogFacts:
+    """Read a whole log, however large, and return what counts of it.
+
+    Raises `InfrastructureFailure` when the run took its log away, or put something else in its place.
+    """
+    with _open_plain(log) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size == 0:
+            return LogFacts("", 0, ())
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            lines = (match.group(1)[:LONGEST_MARK].strip() for match in MARK.finditer(content))
+            marks = tuple(_text(line) for line in itertools.islice(filter(None, lines), MOST_MARKS))
+            if size <= 2 * KEPT_BYTES:
+                return LogFacts(_text(content[:]), size, marks)
+            output = _text(content[:KEPT_BYTES]) + CUT.format(size - 2 * KEPT_BYTES) + _text(content[-KEPT_BYTES:])
+            return LogFacts(output, size, marks)
 
 
-def search(signature: str, output: str) -> str:
-    """Return the line in which a signature begins, '' when the output does not have it. `^` and `$` are of a line."""
-    match = re.search(signature, output, re.MULTILINE)
-    if match is None:
-        return ""
-    end = output.find("\n", match.start())
-    return output[output.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip() or match.group().strip()
+def _open_plain(log: Path) -> IO[bytes]:
+    """Open a file that a repro could reach: no link is followed, no pipe is waited for."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        stream = os.fdopen(descriptor, "rb")
+    except OSError as error:
+        raise InfrastructureFailure(f"{log.name}: the run took its own log away: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise InfrastructureFailure(f"{log.name}: the run put something else in the place of its log")
+    return stream
+
+
+def find_signature(log: Path, signature: str) -> str | None:
+    """Return the line of a log in which a signature begins, '' when there is none, None when it takes too long."""
+    command = [sys.executable, "-I", "-S", str(SEARCH), str(log)]
+    done = run_process(command, input_bytes=signature.encode(), timeout_seconds=SEARCH_SECONDS)
+    if done.timed_out:
+        return None
+    if done.exit_code:
+        raise InfrastructureFailure(f"{log.name}: cannot be searched: {done.complaint}")
+    return done.text
 
 
 def write_evidence(cache: Cache, key: str, evidence: Evidence, logs: tuple[Path, ...]) -> Evidence:
@@ -130,7 +158,8 @@ def write_evidence(cache: Cache, key: str, evidence: Evidence, logs: tuple[Path,
         for number, (log, run) in enumerate(zip(logs, evidence.runs, strict=True), 1):
             kept = partial / f"run-{number}.log"
             if run.size_bytes <= 2 * KEPT_BYTES:
-                shutil.copyfile(log, kept)
+                with _open_plain(log) as stream, kept.open("wb") as copy:
+                    shutil.copyfileobj(stream, copy)
             else:
                 kept.write_text(run.output, encoding="utf-8", errors="replace")
         (partial / "record.json").write_text(json.dumps(_to_record(evidence), indent=1, sort_keys=True) + "\n")
@@ -176,27 +205,11 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _search_bytes(signature: str, content: mmap.mmap) -> str:
-    """Search a log too large to be text in memory; patterns that bytes do not know (named characters) find nothing."""
-    try:
-        match = re.search(signature.encode(), content, re.MULTILINE)
-    except re.error:
-        return ""
-    return _line_of(content, match.start()) if match else ""
-
-
-def _line_of(content: mmap.mmap, position: int) -> str:
-    """Return the line around a position of a log, at most 1,000 bytes each way."""
-    begin = content.rfind(b"\n", max(0, position - 1000), position) + 1 or max(0, position - 1000)
-    end = content.find(b"\n", position, position + 1000)
-    return _text(content[begin : end if end >= 0 else position + 1000]).strip()
-
-
 def read_loaded(record: Path) -> tuple[frozenset[str], frozenset[str]]:
     """Return the files that the recorder saw loaded, and the places that were only looked at."""
     loaded: set[str] = set()
     looked: set[str] = set()
-    if record.exists():
-        for line in os.fsdecode(record.read_bytes()).splitlines():
+    with contextlib.suppress(InfrastructureFailure), _open_plain(record) as stream:
+        for line in os.fsdecode(stream.read(LOADED_BYTES)).splitlines():
             (loaded if line.startswith("F ") else looked).add(line[2:])
     return frozenset(loaded), frozenset(looked)

@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from patchkit.recipe.model import Issue, Repro
-from patchkit.verdict.evidence import Evidence, Run, search
+from patchkit.verdict.evidence import LOG_BYTES, SEARCH_SECONDS, Evidence, Run
+from patchkit.verdict.search import search
 from patchkit.verdict.verdict import Answer, Reason
 
 UNDECIDED = 125
@@ -25,6 +26,7 @@ NO_SPACE = re.compile(r"\[Errno 28\]|No space left on device")
 EXCEPTION_LINE = re.compile(
     r"^(?:E {1,9})?[A-Za-z_][\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Failure|Failed)\b.*$", re.M
 )
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PASSED = re.compile(r"\b[1-9]\d* passed\b")
 
 
@@ -62,6 +64,8 @@ def _refuse_without_files(evidence: Evidence, answer: Grade) -> Grade:
 
 
 def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
+    if run.overflowed:
+        return Grade(Answer.SKIP, Reason.OTHER_FAILURE, f"ended: it wrote more than {LOG_BYTES >> 20} MiB of output")
     if run.timed_out:
         return Grade(Answer.SKIP, Reason.TIMEOUT, f"no answer after {run.duration_seconds:.0f} s; {last_words(run)}")
     if run.exit_code == 0:
@@ -71,9 +75,20 @@ def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
         return Grade(Answer.SKIP, reason, f"{PYTEST_PROBLEMS[run.exit_code]}: {last_words(run)}")
     if run.exit_code == UNDECIDED:
         return Grade(Answer.SKIP, Reason.UNDECIDED, last_words(run) or "the repro could not tell")
-    found = search(signature, run.output) or (run.found if signature == evidence.signature else "")
+    return _grade_failure(evidence, run, signature)
+
+
+def _grade_failure(evidence: Evidence, run: Run, signature: str) -> Grade:
+    """Only a failure with the signature is bad; with the signature of the run itself it was looked for then."""
+    same = signature == evidence.signature
+    if same and not run.searched:
+        told = (
+            f"the signature gave no answer within {SEARCH_SECONDS:.0f} s: does it repeat what repeats, as (a+)+ does?"
+        )
+        return Grade(Answer.SKIP, Reason.UNDECIDED, told)
+    found = run.found if same else search(signature, run.output)
     if found:
-        return Grade(Answer.BAD, Reason.SIGNATURE, found)
+        return Grade(Answer.BAD, Reason.SIGNATURE, plain(found))
     reason = Reason.INFRASTRUCTURE if NO_SPACE.search(run.output) else Reason.OTHER_FAILURE
     return Grade(Answer.SKIP, reason, f"{_ending(run)} without the signature: {last_words(run) or 'no output'}")
 
@@ -81,7 +96,8 @@ def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
 def _grade_pass(evidence: Evidence, run: Run) -> Grade:
     absent = [mark for mark in run.marks if re.match(r"absent\b", mark)]
     if absent:
-        return Grade(Answer.GOOD, Reason.ABSENT, absent[-1].removeprefix("absent").lstrip(" :—-") or "not there yet")
+        told = plain(absent[-1].removeprefix("absent").lstrip(" :—-"))
+        return Grade(Answer.GOOD, Reason.ABSENT, told or "not there yet")
     if evidence.kind == "pytest" and not PASSED.search(run.output):
         return Grade(Answer.SKIP, Reason.UNDECIDED, f"no test passed: {last_words(run)}")
     return Grade(Answer.GOOD, Reason.PASSED, "")
@@ -100,4 +116,9 @@ def last_words(run: Run) -> str:
     """Return the last line of a run's output that names an exception, else its last line; '' without output."""
     exceptions = EXCEPTION_LINE.findall(run.output)
     lines = [line for line in run.output.splitlines() if line.strip()]
-    return (exceptions or lines or [""])[-1].strip()[:500]
+    return plain((exceptions or lines or [""])[-1].strip())[:500]
+
+
+def plain(text: str) -> str:
+    """Return a repro's words without what would steer a terminal or a report: control and direction characters."""
+    return STEERING.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

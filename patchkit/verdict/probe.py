@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import tempfile
 from collections.abc import Mapping
@@ -18,10 +17,19 @@ from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.source import FactSettings
-from patchkit.tools.cache import digest_of, storage_errors
-from patchkit.tools.process import run_logged
+from patchkit.tools.cache import digest_of, remove_path, storage_errors
+from patchkit.tools.process import Limits, run_logged
 from patchkit.tools.toolkit import Toolkit
-from patchkit.verdict.evidence import KIND, Evidence, Run, read_loaded, read_log, write_evidence
+from patchkit.verdict.evidence import (
+    KIND,
+    LOG_BYTES,
+    Evidence,
+    Run,
+    find_signature,
+    read_loaded,
+    read_log,
+    write_evidence,
+)
 
 HARNESS = Path(__file__).parent / "harness"
 PROBE_FORMAT = 1  # raised when the harness or the probe changes what a repro sees
@@ -88,7 +96,7 @@ def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evid
         evidence = _collect(environment, run, tuple(runs), record)
         return write_evidence(toolkit.cache, evidence_key(environment, run), evidence, logs)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_path(scratch)
 
 
 def _collect(environment: Environment, run: ReproRun, runs: tuple[Run, ...], record: Path) -> Evidence:
@@ -115,12 +123,13 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
     """Run the script once, in a new folder that is not in the tree."""
     with storage_errors(log.parent):
         folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
-    done = run_logged(
-        _command(environment, run), log, cwd=folder, env=variables, timeout_seconds=run.repro.timeout_seconds
-    )
+    limits = Limits(run.repro.timeout_seconds, LOG_BYTES)
+    done = run_logged(_command(environment, run), log, cwd=folder, env=variables, limits=limits)
     _end_escaped(f"PATCHKIT_LOADED={variables['PATCHKIT_LOADED']}".encode())
-    facts = read_log(log, run.signature)
-    shutil.rmtree(folder, ignore_errors=True)
+    facts = read_log(log)
+    failed = done.exit_code != 0 and not done.timed_out and not done.overflowed
+    found = find_signature(log, run.signature) if failed else ""
+    remove_path(folder)
     return Run(
         exit_code=done.exit_code,
         timed_out=done.timed_out,
@@ -128,7 +137,9 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
         output=facts.output,
         size_bytes=facts.size_bytes,
         marks=facts.marks,
-        found=facts.found,
+        found=found or "",
+        searched=found is not None,
+        overflowed=done.overflowed,
     )
 
 

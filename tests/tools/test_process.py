@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.errors import ToolMissing
-from patchkit.tools.process import run_logged, run_process
+from patchkit.tools.process import Limits, run_logged, run_process
 
 GRANDCHILD = (
     "import subprocess, sys, time; "
@@ -33,13 +33,15 @@ def lives(pid: int) -> bool:
 
 
 def test_a_time_out_ends_the_whole_group(tmp_path: Path) -> None:
-    result = run_logged([sys.executable, "-c", GRANDCHILD + "time.sleep(60)"], tmp_path / "log", timeout_seconds=1)
+    result = run_logged(
+        [sys.executable, "-c", GRANDCHILD + "time.sleep(60)"], tmp_path / "log", limits=Limits(seconds=1)
+    )
     assert result.timed_out
     assert not lives(int((tmp_path / "log").read_text()))
 
 
 def test_a_process_that_ends_leaves_no_child_running(tmp_path: Path) -> None:
-    result = run_logged([sys.executable, "-c", GRANDCHILD], tmp_path / "log", timeout_seconds=30)
+    result = run_logged([sys.executable, "-c", GRANDCHILD], tmp_path / "log", limits=Limits(seconds=30))
     assert (result.exit_code, result.timed_out) == (0, False)
     assert not lives(int((tmp_path / "log").read_text()))
 
@@ -59,3 +61,22 @@ def test_input_is_fed_and_the_environment_replaced() -> None:
 def test_a_missing_program_is_told_by_name() -> None:
     with pytest.raises(ToolMissing, match="no-such-program"):
         run_process(["no-such-program"])
+
+
+def test_a_process_that_writes_without_end_is_ended(tmp_path: Path) -> None:
+    code = "import os\nwhile True: os.write(1, b'x' * 100_000)"
+    result = run_logged([sys.executable, "-c", code], tmp_path / "log", limits=Limits(60, 5_000_000))
+    assert (result.overflowed, result.timed_out) == (True, False)
+    assert result.duration_seconds < 30
+
+
+def test_a_daemon_that_holds_the_pipe_of_a_process_that_was_ended_is_not_waited_for() -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], start_new_session=True)\n"
+        "print('said', flush=True)\ntime.sleep(20)"
+    )
+    started = time.monotonic()
+    result = run_process([sys.executable, "-c", code], timeout_seconds=1)
+    assert (result.timed_out, result.text) == (True, "said\n")
+    assert time.monotonic() - started < 15

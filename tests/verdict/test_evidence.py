@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from patchkit.errors import RequestError
-from patchkit.verdict.evidence import KEPT_BYTES, read_evidence, read_log
+import patchkit.verdict.evidence as evidence_module
+from patchkit.errors import InfrastructureFailure, RequestError
+from patchkit.verdict.evidence import KEPT_BYTES, find_signature, read_evidence, read_loaded, read_log
 from patchkit.verdict.grade import grade
 from patchkit.verdict.verdict import Answer, Reason
 from tests.verdict.workbench import LOAD, Workbench
@@ -82,13 +85,45 @@ def test_a_huge_log_is_searched_whole_and_kept_in_part(bench: Workbench) -> None
 def test_a_signature_may_span_lines_and_anchor_at_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("a\nsecond: b\nthird\n")
-    assert read_log(log, r"^second: b\nthird$").found == "second: b"
-    assert read_log(log, r"^b$").found == ""
+    assert find_signature(log, r"^second: b\nthird$") == "second: b"
+    assert find_signature(log, r"^b$") == ""
 
 
 def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"\xff\xfe broken\npatchkit: absent\r\n")
-    facts = read_log(log, "broken")
-    assert facts.found == "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} broken"
-    assert facts.marks == ("absent",)
+    assert read_log(log).marks == ("absent",)
+    assert find_signature(log, "broken") == "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} broken"
+
+
+def test_a_signature_that_backtracks_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.write_text("a" * 40 + "\n")
+    monkeypatch.setattr(evidence_module, "SEARCH_SECONDS", 0.5)
+    started = time.monotonic()
+    assert find_signature(log, "(a+)+b") is None
+    assert time.monotonic() - started < 5
+
+
+def test_marks_are_read_from_any_log_in_no_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"patchkit:" + b" " * 1_000_000 + b"\n" + b"patchkit:   metric=1  \n" * 5000 + b"x" * 5_000_000)
+    started = time.monotonic()
+    assert set(read_log(log).marks) == {"metric=1"}
+    assert len(read_log(log).marks) == 1000
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("left", ["nothing", "a pipe", "a link", "a folder"])
+def test_a_log_or_record_that_the_run_replaced_is_not_believed(tmp_path: Path, left: str) -> None:
+    place = tmp_path / "log"
+    if left == "a pipe":
+        os.mkfifo(place)
+    elif left == "a link":
+        (tmp_path / "mine").write_text("F secret\n")
+        place.symlink_to(tmp_path / "mine")
+    elif left == "a folder":
+        place.mkdir()
+    with pytest.raises(InfrastructureFailure, match=r"its (own )?log"):
+        read_log(place)
+    assert read_loaded(place) == (frozenset(), frozenset())

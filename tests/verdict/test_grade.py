@@ -9,6 +9,7 @@ import pytest
 from patchkit.recipe.model import Issue, Repro
 from patchkit.verdict.evidence import Evidence, Run
 from patchkit.verdict.grade import grade
+from patchkit.verdict.search import search
 from patchkit.verdict.verdict import Answer, Reason
 
 REPRO = Repro(name="only", fidelity="real", script="repro.py")
@@ -17,7 +18,7 @@ SIGNED = "Traceback\nAssertionError: Unsupported architecture\nmore\n"
 
 
 def run(exit_code: int = 0, output: str = "", marks: tuple[str, ...] = (), found: str = "", late: bool = False) -> Run:
-    return Run(exit_code, late, 1.0, output, len(output), marks, found)
+    return Run(exit_code, late, 1.0, output, len(output), marks, found or search(ISSUE.signature, output))
 
 
 def evidence(*runs: Run, loaded: tuple[str, ...] = ("a.py",), looked: tuple[str, ...] = ()) -> Evidence:
@@ -118,3 +119,23 @@ def test_metrics_are_the_last_number_of_each_run() -> None:
     marks = ("metric=1.5", "metric= 41.25", "metricx=9", "metric=nonsense")
     assert evidence(run(0, marks=marks[:2]), run(0, marks=("metric=-2e3",)), run(0)).metrics == (41.25, -2000.0)
     assert evidence(run(0, marks=marks)).metrics == ()
+
+
+def test_a_signature_that_gave_no_answer_and_a_log_without_end_are_skips() -> None:
+    endless = replace(run(1, "aaaa"), searched=False)
+    told = grade(evidence(endless), ISSUE, REPRO)
+    assert (told.answer, told.reason) == (Answer.SKIP, Reason.UNDECIDED)
+    assert "the signature gave no answer" in told.detail
+    for code in (0, -9):
+        told = grade(evidence(replace(run(code, SIGNED), overflowed=True)), ISSUE, REPRO)
+        assert (told.answer, told.reason) == (Answer.SKIP, Reason.OTHER_FAILURE)
+        assert "MiB of output" in told.detail
+
+
+@pytest.mark.parametrize("steering", ["\x1b[2J", "\x1b]0;title\x07", "\x00", "\x9b", "\u202e", "\ud800"])
+def test_words_of_a_repro_cannot_steer_a_terminal(steering: str) -> None:
+    signature = ISSUE.model_copy(update={"signature": "Unsupported"})
+    for one in (run(3, f"a {steering} b"), run(0, marks=(f"absent: {steering} b",)), run(1, f"Unsupported {steering}")):
+        detail = grade(evidence(one), signature, REPRO).detail
+        assert detail.isprintable()
+        assert "\\x" in detail
