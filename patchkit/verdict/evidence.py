@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import mmap
 import os
@@ -114,12 +113,21 @@ def read_log(log: Path) -> LogFacts:
         if size == 0:
             return LogFacts("", 0, ())
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            lines = (match.group(1)[:LONGEST_MARK].strip() for match in MARK.finditer(content))
-            marks = tuple(_text(line) for line in itertools.islice(filter(None, lines), MOST_MARKS))
+            marks = _read_marks(content)
             if size <= 2 * KEPT_BYTES:
                 return LogFacts(_text(content[:]), size, marks)
             output = _text(content[:KEPT_BYTES]) + CUT.format(size - 2 * KEPT_BYTES) + _text(content[-KEPT_BYTES:])
             return LogFacts(output, size, marks)
+
+
+def _read_marks(content: mmap.mmap) -> tuple[str, ...]:
+    marks: list[str] = []
+    at = 0
+    while len(marks) < MOST_MARKS and (match := MARK.search(content, at)):
+        at = match.end()
+        if text := _text(match.group(1)[:LONGEST_MARK]).strip():
+            marks.append(text)
+    return tuple(marks)
 
 
 def _open_plain(log: Path) -> IO[bytes]:
