@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchkit.cli.options import at_option, json_option, locked_option, recipe_argument, source_option
-from patchkit.cli.terminal import emit_json, make_toolkit, note, say
+from patchkit.cli.terminal import emit_json, make_toolkit, note, say, visible
 
 if TYPE_CHECKING:
     from patchkit.workflows.apply import ApplyReport
@@ -58,4 +58,4 @@ def _say_report(report: ApplyReport) -> None:
         return
     say(f"tree  {patched.id}")
     if report.written is not None:
-        say(f"written to {report.written}")
+        say(f"written to {visible(str(report.written))}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchkit.cli.options import at_option, fresh_option, json_option, locked_option, recipe_argument, source_option
-from patchkit.cli.terminal import emit_json, make_toolkit, note, say
+from patchkit.cli.terminal import amount, emit_json, make_toolkit, note, say, visible
 
 if TYPE_CHECKING:
     from patchkit.image.image import Image
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Name of the image instead of the recipe's `tags`.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The archive; ./NAME-VERSION.oci.tar when not given.",
 )
@@ -122,7 +122,7 @@ def _say_image(image: Image) -> None:
         say(f"image {tag}")
     say(f"      {image.digest}")
     if image.archive is not None:
-        say(f"archive {image.archive}  {image.archive.stat().st_size / 1e6:.1f} MB")
+        say(f"archive {visible(str(image.archive))}  {amount(image.archive.stat().st_size)}B")
         note(f"next: docker load -i {shlex.quote(str(image.archive))}")
     else:
         note(f"next: docker image inspect {image.tags[0] if image.tags else image.digest}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 
 import click
@@ -31,8 +32,10 @@ def command(context: click.Context, kinds: tuple[str, ...], prune: bool, unused_
     """
     from patchkit.workflows.cache import free_store, report_usage
 
+    if math.isnan(unused_days):
+        raise click.BadParameter("nan is no number of days", param_hint="--unused-days")
     toolkit = make_toolkit(context)
-    usages = free_store(toolkit, kinds, unused_days) if prune else report_usage(toolkit)
+    usages = free_store(toolkit, kinds, unused_days) if prune else report_usage(toolkit, kinds)
     if as_json:
         emit_json(
             {"store": str(toolkit.cache.root), "freed" if prune else "usage": [asdict(usage) for usage in usages]}

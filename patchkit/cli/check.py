@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from patchkit.cli.options import json_option
-from patchkit.cli.terminal import emit_json, note, say
+from patchkit.cli.terminal import emit_json, note, say, visible
 
 
 @click.command("check", short_help="Check recipe, patch and issue files.")
@@ -27,8 +27,8 @@ def command(paths: tuple[Path, ...], as_json: bool) -> int:
         emit_json({"problems": [asdict(problem) for problem in problems]})
         return 1 if problems else 0
     for problem in problems:
-        say(str(problem))
+        say(visible(str(problem)))
         if problem.hint:
-            say(f"  hint: {problem.hint}")
+            say(f"  hint: {visible(problem.hint)}")
     note(f"{len(problems)} problem{'s' if len(problems) != 1 else ''}" if problems else "valid")
     return 1 if problems else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 
 import click
@@ -37,6 +38,16 @@ class Verbs(click.Group):
             return None
         command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; an unknown one is answered with those that look like it."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], VERBS)
+            likely = f"did you mean {' or '.join(close)}?" if close else f"the verbs are {', '.join(VERBS)}"
+            raise click.UsageError(f"no verb {args[0]!r}: {likely}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs with their summaries without importing any of them."""

@@ -21,7 +21,7 @@ import click
 
 from patchkit import __version__
 from patchkit.cli.main import program
-from patchkit.cli.terminal import cache_root
+from patchkit.cli.terminal import cache_root, visible
 from patchkit.errors import InvalidFile, PatchkitError, RequestError, StageFailure
 
 EXIT_NO = 1
@@ -81,9 +81,9 @@ def _tell(error: PatchkitError) -> None:
         click.echo(traceback.format_exc(), err=True)
     problems = error.problems if isinstance(error, InvalidFile) else ()
     for message, hint in [(str(one), one.hint) for one in problems] or [(error.message, error.hint)]:
-        click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+        click.echo(f"{click.style('error:', fg='red')} {visible(message)}", err=True)
         if hint:
-            click.echo(f"{click.style('hint:', fg='cyan')} {hint}", err=True)
+            click.echo(f"{click.style('hint:', fg='cyan')} {visible(hint)}", err=True)
 
 
 def _report_bug(arguments: list[str]) -> int:
@@ -103,7 +103,7 @@ def _bug_log() -> Path:
     name = f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     try:
         return cache_root() / "logs" / name
-    except (OSError, RuntimeError):  # no home folder
+    except (OSError, RequestError):  # no home folder
         return Path(tempfile.gettempdir()) / name
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from patchkit.errors import RequestError
 from patchkit.tools.cache import Cache
 from patchkit.tools.toolkit import Progress, Silence, Toolkit
 
@@ -34,11 +35,20 @@ def settings_of(context: click.Context) -> Settings:
 
 
 def cache_root() -> Path:
-    """Return where the store lies: PATCHKIT_CACHE, else `patchkit` below the user's cache folder."""
-    if chosen := os.environ.get("PATCHKIT_CACHE"):
-        return Path(chosen).expanduser().resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache").resolve() / "patchkit"
+    """Return where the store lies: PATCHKIT_CACHE, else `patchkit` below the user's cache folder.
+
+    Raises `RequestError` where that names no folder.
+    """
+    chosen, base = os.environ.get("PATCHKIT_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    try:
+        if chosen:
+            return Path(chosen).expanduser().resolve()
+        return (Path(base) if base else Path.home() / ".cache").resolve() / "patchkit"
+    except RuntimeError as error:  # ~nobody, or a user without a home folder
+        message = (
+            f"PATCHKIT_CACHE={chosen}: there is no such user" if chosen else "there is no home folder for the store"
+        )
+        raise RequestError(message, "set PATCHKIT_CACHE to a folder") from error
 
 
 def make_toolkit(context: click.Context) -> Toolkit:
@@ -63,6 +73,13 @@ def emit_line(document: dict[str, Any]) -> None:
 def say(text: str) -> None:
     """Print for people on stdout (never together with `--json`)."""
     click.echo(text)
+
+
+def visible(text: str) -> str:
+    """Return text on one line: a line feed or an escape in a file's name must not pass for output of ours."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode() for letter in text
+    )
 
 
 def note(text: str) -> None:
@@ -90,7 +107,7 @@ class TerminalProgress:
             return
         self._drawn_at = now
         self._bar_is_up = True
-        share = f"{100 * done // total:3d} % of {_amount(total)}" if total else _amount(done)
+        share = f"{100 * done // total:3d} % of {amount(total).rstrip()}" if total else amount(done).rstrip()
         click.echo(f"\r\x1b[K  {message}: {share}", err=True, nl=False)
 
     def warn(self, message: str, hint: str = "") -> None:
@@ -106,11 +123,11 @@ class TerminalProgress:
             self._bar_is_up = False
 
 
-def _amount(number: int) -> str:
-    """Write a count of bytes or objects short: 36.6 M."""
+def amount(number: int) -> str:
+    """Write a count short, so that a unit can follow: `36.6 M`, `812 `."""
     value = float(number)
     for unit in ("", "k", "M"):
         if value < 1000:
-            return f"{value:.1f} {unit}".rstrip() if unit else str(number)
+            return f"{value:.1f} {unit}" if unit else f"{number} "
         value /= 1000
     return f"{value:.1f} G"

@@ -12,9 +12,13 @@ from patchkit.tools.toolkit import Toolkit
 STATE = frozenset({"bisects", "watch"})  # not made from anything else: removed only when named
 
 
-def report_usage(toolkit: Toolkit) -> tuple[Usage, ...]:
-    """Return what each kind of entry takes, largest first."""
-    return measure_store(toolkit.cache)
+def report_usage(toolkit: Toolkit, kinds: Sequence[str] = ()) -> tuple[Usage, ...]:
+    """Return what each kind of entry (or each of `kinds`) takes, largest first.
+
+    Raises `RequestError` for a kind that the store does not have.
+    """
+    usages = _check_kinds(kinds, measure_store(toolkit.cache))
+    return tuple(usage for usage in usages if not kinds or usage.kind in kinds)
 
 
 def free_store(toolkit: Toolkit, kinds: Sequence[str], unused_days: float) -> tuple[Usage, ...]:
@@ -22,8 +26,13 @@ def free_store(toolkit: Toolkit, kinds: Sequence[str], unused_days: float) -> tu
 
     Raises `RequestError` for a kind that the store does not have.
     """
-    present = [usage.kind for usage in measure_store(toolkit.cache)]
-    if unknown := [kind for kind in kinds if kind not in present]:
-        raise RequestError(f"the store has no {', '.join(unknown)}", f"it has: {', '.join(present) or 'nothing'}")
+    present = [usage.kind for usage in _check_kinds(kinds, measure_store(toolkit.cache))]
     chosen = list(kinds) or [kind for kind in present if kind not in STATE and kind != "partial"]
     return prune_store(toolkit.cache, chosen, unused_days, time.time())
+
+
+def _check_kinds(kinds: Sequence[str], usages: tuple[Usage, ...]) -> tuple[Usage, ...]:
+    present = [usage.kind for usage in usages]
+    if unknown := [kind for kind in kinds if kind not in present]:
+        raise RequestError(f"the store has no {', '.join(unknown)}", f"it has: {', '.join(present) or 'nothing'}")
+    return usages

@@ -56,3 +56,40 @@ def test_a_closed_pipe_is_no_bug(tmp_path: Path) -> None:
     os.close(writer)
     assert b"Traceback" not in result.stderr
     assert not (tmp_path / "logs").exists()
+
+
+def test_an_unknown_verb_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bisekt"]) == 129
+    assert "did you mean bisect?" in capsys.readouterr().err
+
+
+def test_a_store_of_nobody_is_a_wrong_request_and_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATCHKIT_CACHE", "~no-such-user-here/store")
+    assert run(["cache"]) == 128
+    err = capsys.readouterr().err
+    assert "error: PATCHKIT_CACHE=~no-such-user-here/store: there is no such user" in err
+    assert "bug" not in err
+
+
+def test_a_name_with_a_line_feed_or_an_escape_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "no\nerror: \x1b[31msuch.yaml"]) == 128
+    assert capsys.readouterr().err.startswith("error: no\\nerror: \\x1b[31msuch.yaml: ")
+
+
+@pytest.mark.parametrize("options", [["bogus"], ["--prune", "bogus"], ["../store", "--prune"]])
+def test_a_kind_that_the_store_does_not_have_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    (tmp_path / "evidence").mkdir()
+    monkeypatch.setenv("PATCHKIT_CACHE", str(tmp_path))
+    assert run(["cache", *options]) == 128
+    assert "hint: it has: evidence" in capsys.readouterr().err
+    assert run(["cache", "evidence"]) == 0
+    assert "evidence" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("days", ["nan", "-1", "many"])
+def test_days_that_are_no_number_of_days_are_a_usage_error(days: str) -> None:
+    assert run(["cache", "--prune", "--unused-days", days]) == 129
