@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from patchkit.recipe.condition import Facts, parse_condition
 from patchkit.recipe.model import Change
-from patchkit.source.commit import Tree
+from patchkit.source.commit import Commit, Tree
 from patchkit.source.source import Source
 from patchkit.stack.change import Ground, apply_change
 from patchkit.stack.gate import check_gate
 from patchkit.stack.ladder.attempt import Attempt
+from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.outcome import Outcome, PatchedTree, PatchRecord, SeriesResult
 from patchkit.stack.paths import native_files
 from patchkit.stack.series import StackPatch
@@ -25,14 +26,22 @@ def apply_series(source: Source, base: Tree, series: Sequence[StackPatch], facts
     """
     tree = base.id
     records: list[PatchRecord] = []
+    lineage = open_lineage(source, base.commit)
     for patch in series:
-        attempt = _attempt_patch(Ground(source, base.commit, tree), patch, facts, records)
+        attempt = _attempt_patch(Ground(source, base.commit, tree, lineage), patch, facts, records)
         deltas = base.repository.diff(tree, attempt.tree)
         attempt = _pass_gate(base.repository, tree, attempt, deltas)
         records.append(_record(patch, attempt, deltas))
         tree = attempt.tree
     stands = all(record.outcome.stands for record in records)
     return SeriesResult(tuple(records), PatchedTree(tree, base, tuple(records)) if stands else None)
+
+
+def open_lineage(source: Source, commit: Commit) -> Lineage | None:
+    """Return the history behind a commit; None where there is none (a package's releases)."""
+    if source.kind == "package":
+        return None
+    return Lineage(source.repository, commit.id, source.repository.find_commit("HEAD") or "")
 
 
 def _attempt_patch(ground: Ground, patch: StackPatch, facts: Facts, records: Sequence[PatchRecord]) -> Attempt:

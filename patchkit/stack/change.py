@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,27 +12,26 @@ from patchkit.source.commit import Commit
 from patchkit.source.source import Source
 from patchkit.stack.history import apply_history, apply_pull
 from patchkit.stack.ladder.attempt import Attempt
-from patchkit.stack.ladder.exact import DEFAULT_MODE, apply_exact
+from patchkit.stack.ladder.climb import Footing, climb
+from patchkit.stack.ladder.exact import DEFAULT_MODE
 from patchkit.stack.ladder.view import REGULAR, View
+from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch import MalformedPatch, Patch, parse_patches
 from patchkit.stack.paths import matches
 from patchkit.stack.rewrite import RewriteError, rewrite_files
 from patchkit.stack.series import StackPatch
-from patchkit.tools.git.objects import Repository
-
-Rung = Callable[[Repository, str, Sequence[Patch]], Attempt]
-
-RUNGS: tuple[Rung, ...] = (apply_exact,)  # for diffs: tried in this order until one stands
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a change lands: a tree on its way from the base commit to the patched tree."""
+    """Where a change lands: a tree on its way from the base commit to the patched tree, and the history behind it."""
 
     source: Source
     base: Commit
     tree: str
+    lineage: Lineage | None = None
+    dry: bool = False  # only whether it lands counts; see `Footing`
 
 
 def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
@@ -48,18 +47,6 @@ def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
     return apply_history(ground.source, ground.tree, change)
 
 
-def climb(repository: Repository, tree: str, patches: Sequence[Patch]) -> Attempt:
-    """Try the rungs in order; return the first attempt that stands, else what the first rung said."""
-    first = RUNGS[0](repository, tree, patches)
-    for rung in RUNGS[1:]:
-        if first.outcome.stands or first.outcome is Outcome.BROKEN:
-            break
-        attempt = rung(repository, tree, patches)
-        if attempt.outcome.stands:
-            return attempt
-    return first
-
-
 def _apply_diff(ground: Ground, folder: Path, change: ChangePatch) -> Attempt:
     data = _read_file(folder / change.patch)
     try:
@@ -69,7 +56,7 @@ def _apply_diff(ground: Ground, folder: Path, change: ChangePatch) -> Attempt:
     kept = _without(patches, change.exclude)
     if not kept:
         return Attempt(Outcome.NOT_APPLICABLE, "none", "`exclude` leaves nothing of it", ground.tree)
-    attempt = climb(ground.source.repository, ground.tree, kept)
+    attempt = climb(Footing(ground.source.repository, ground.tree, ground.lineage, ground.dry), kept)
     if attempt.outcome is Outcome.TARGET_GONE and change.strip and _names_files(ground, data, change):
         detail = f"{attempt.detail}; the names fit with `strip: 0`"
         return Attempt(attempt.outcome, attempt.method, detail, attempt.tree, attempt.files)

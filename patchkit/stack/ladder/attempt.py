@@ -13,9 +13,10 @@ LISTED_FAILURES = 3  # of one patch in its detail: the first ones tell what is w
 
 
 class HunkState(StrEnum):
-    """applied: at `line`. upstream: what it makes is there already. failed: see the message."""
+    """applied: at `line`. anchored: its first change is. upstream: it is there already. failed: see the message."""
 
     APPLIED = "applied"
+    ANCHORED = "anchored"
     UPSTREAM = "upstream"
     FAILED = "failed"
 
@@ -60,6 +61,9 @@ def summarize(results: Sequence[FileResult]) -> tuple[Outcome, str]:
     outcomes = {result.outcome for result in results}
     if outcomes == {Outcome.ALREADY_UPSTREAM}:
         return Outcome.ALREADY_UPSTREAM, _count(results)
+    for inexact in (Outcome.ANCHORED, Outcome.MERGED):
+        if inexact in outcomes:
+            return inexact, "; ".join(filter(None, map(_inexact, results)))
     if outcomes & {Outcome.ALREADY_UPSTREAM, Outcome.PARTLY_UPSTREAMED}:
         return Outcome.PARTLY_UPSTREAMED, "; ".join(filter(None, map(_upstreamed, results)))
     if Outcome.OFFSET in outcomes:
@@ -89,7 +93,7 @@ def _summarize_failure(failed: Sequence[FileResult], total: int) -> tuple[Outcom
     if len(failed) < total and all(is_test(result.path) for result in failed):
         globs = ", ".join(sorted({f'"{_test_folder(result.path)}/**"' for result in failed}))
         return Outcome.TEST_ONLY, f"only tests fail (exclude: [{globs}] leaves them out): {detail}"
-    return Outcome.TARGET_GONE if outcomes == {Outcome.TARGET_GONE} else Outcome.CONFLICT, detail
+    return outcomes.pop() if outcomes in ({Outcome.TARGET_GONE}, {Outcome.REVIEW}) else Outcome.CONFLICT, detail
 
 
 def _count(results: Sequence[FileResult]) -> str:
@@ -101,6 +105,16 @@ def _count(results: Sequence[FileResult]) -> str:
 def _offsets(result: FileResult) -> str:
     moved = [f"hunk {hunk.number} {hunk.offset:+d}" for hunk in result.hunks if hunk.offset]
     return f"{result.path}: {', '.join(moved)}" if moved else ""
+
+
+def _inexact(result: FileResult) -> str:
+    """Say how a file that is not exact was changed; of the others, what is upstream or moved."""
+    if result.outcome is Outcome.MERGED:
+        return f"{result.path}: three-way merge"
+    if result.outcome is Outcome.ANCHORED:
+        held = (f"hunk {hunk.number} at line {hunk.line}" for hunk in result.hunks if hunk.state is HunkState.ANCHORED)
+        return f"{result.path}: {', '.join(held)}, by what stands around it"
+    return _upstreamed(result) or _offsets(result)
 
 
 def _upstreamed(result: FileResult) -> str:

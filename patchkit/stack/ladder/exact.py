@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from patchkit.stack.ladder.attempt import Attempt, FileResult, HunkResult, HunkState, summarize
@@ -18,6 +18,8 @@ METHOD = "exact"
 DEFAULT_MODE = 0o100644
 FULL_ID = 40  # hexadecimal digits of a SHA-1
 
+ApplyFile = Callable[[View, FilePatch], FileResult]
+
 
 def apply_exact(repository: Repository, tree: str, patches: Sequence[Patch]) -> Attempt:
     """Apply the patches of a file, one after the other, to a tree; all of it or nothing.
@@ -25,28 +27,31 @@ def apply_exact(repository: Repository, tree: str, patches: Sequence[Patch]) -> 
     A patch that does not apply but whose reverse does, whole, is already upstream: the reverse also sees what several
     patches of one mailbox have made together.
     """
-    forward = _attempt(repository, tree, patches)
+    forward = attempt_patches(repository, tree, patches)
     if forward.outcome.stands:
         return forward
-    backward = _attempt(repository, tree, [patch.reverse() for patch in reversed(patches)])
+    backward = attempt_patches(repository, tree, [patch.reverse() for patch in reversed(patches)])
     if backward.files and all(result.outcome in {Outcome.CLEAN, Outcome.OFFSET} for result in backward.files):
         return Attempt(Outcome.ALREADY_UPSTREAM, METHOD, "the whole patch is in the tree", tree)
     return forward
 
 
-def _attempt(repository: Repository, tree: str, patches: Sequence[Patch]) -> Attempt:
+def attempt_patches(
+    repository: Repository, tree: str, patches: Sequence[Patch], apply: ApplyFile | None = None, method: str = METHOD
+) -> Attempt:
+    """Apply patches one after the other, file by file with `apply`; all of it or nothing."""
     results: list[FileResult] = []
     current = tree
     for patch in patches:
         moved = {file.old_path for file in patch.files if file.moves and not file.copies}
         view = View(repository, current, leaving=frozenset(filter(None, moved)))
-        results += [apply_file(view, file) for file in patch.files]
+        results += [(apply or apply_file)(view, file) for file in patch.files]
         try:
             current = view.store()
         except ValueError as error:
             results.append(FileResult(patch.files[0].path, Outcome.BROKEN, message=str(error)))
     outcome, detail = summarize(results)
-    return Attempt(outcome, METHOD, detail, current if outcome.stands else tree, tuple(results))
+    return Attempt(outcome, method, detail, current if outcome.stands else tree, tuple(results))
 
 
 def apply_file(view: View, file: FilePatch) -> FileResult:

@@ -1,9 +1,18 @@
-"""Three-way merges of trees: how a revert, a cherry-pick or a pull request lands on another commit."""
+"""Three-way merges: how a revert, a cherry-pick or a pull request lands on another commit, and the second rung.
+
+A diff is merged file by file: what it was made for, what it makes of that, and what stands in the tree.
+"""
 
 from __future__ import annotations
 
 from patchkit.stack.ladder.attempt import Attempt, FileResult
+from patchkit.stack.ladder.exact import apply_file
+from patchkit.stack.ladder.view import View
+from patchkit.stack.lineage.lineage import Image, Images
 from patchkit.stack.outcome import Outcome
+from patchkit.stack.patch.model import FilePatch
+from patchkit.stack.scope import check_scope
+from patchkit.tools.git.lines import merge_lines
 from patchkit.tools.git.objects import Repository
 
 METHOD = "merge"
@@ -23,3 +32,36 @@ def merge_change(repository: Repository, tree: str, before: str, after: str) -> 
         return Attempt(Outcome.ALREADY_UPSTREAM, METHOD, "the merge changes nothing", tree)
     count = len(repository.diff(tree, merged.tree))
     return Attempt(Outcome.MERGED, METHOD, f"{count} file{'s' if count != 1 else ''}", merged.tree)
+
+
+def merge_file(view: View, file: FilePatch, images: Images) -> FileResult:
+    """Apply what a patch says of one file: exactly, else by a merge with the content that it was made for."""
+    exact = apply_file(view, file)
+    image = images.get(file.line)
+    if exact.outcome is not Outcome.CONFLICT or image is None or file.new_path is None:
+        return exact
+    source = view.read_base(str(file.old_path)) if file.moves else view.read(file.new_path)
+    if source is None or (file.moves and view.occupied(file.new_path)):
+        return exact
+    mode, data = source
+    merged = merge_lines(view.repository, image.before, data, image.after)
+    if merged is None:
+        return exact
+    result = judge_merge(file, image, data, merged)
+    if result.outcome.stands:
+        view.write(file.new_path, file.new_mode or mode, merged)
+        if file.moves and not file.copies:
+            view.move_away(str(file.old_path))
+    return result
+
+
+def judge_merge(
+    file: FilePatch, image: Image, data: bytes, made: bytes, outcome: Outcome = Outcome.MERGED
+) -> FileResult:
+    """Return what became of a file that was `data`: upstream already, done, or for review where the gate objects."""
+    if made == data and not file.moves:
+        return FileResult(file.path, Outcome.ALREADY_UPSTREAM)
+    python = file.path.endswith(".py")
+    if complaint := check_scope((image.before, image.after), (data, made), python):
+        return FileResult(file.path, Outcome.REVIEW, message=f"{outcome.value}, but {complaint}")
+    return FileResult(file.path, outcome)

@@ -9,7 +9,7 @@ from patchkit.stack.patch.binary import Binary, BinaryHunk, decode_hunk
 from patchkit.stack.patch.lines import Lines
 from patchkit.stack.patch.model import ADDED, CONTEXT, REMOVED, Hunk, MalformedPatch
 
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@[ \t]?([^\r\n]*)")
 _BINARY_HEAD = re.compile(rb"(literal|delta) (\d{1,12})\s*")
 _BINARY_NOTE = re.compile(rb"(Binary )?[Ff]iles .* differ\s*")
 
@@ -56,7 +56,7 @@ def _read_hunk(lines: Lines) -> Hunk:
             lines.at += 1
     if all(text[0] == CONTEXT for text in body):
         lines.fail("a hunk that changes nothing", line)
-    return Hunk(line, int(found[1]), int(found[3]), tuple(body))
+    return Hunk(line, int(found[1]), int(found[3]), tuple(body), found[5])
 
 
 def _hunk_line(lines: Lines) -> bytes:

@@ -31,13 +31,15 @@ class Header:
 class Hunk:
     """One hunk. `body` are its lines with their tag byte and line end; `line` is where it stands in the patch file.
 
-    `old_start` and `new_start` count from 1; they are 0 for a side that is empty.
+    `old_start` and `new_start` count from 1; they are 0 for a side that is empty. `heading` is what git writes behind
+    the numbers: the line that begins the enclosing function or class, as far as git can tell.
     """
 
     line: int
     old_start: int
     new_start: int
     body: tuple[bytes, ...]
+    heading: bytes = b""
 
     @property
     def old(self) -> list[bytes]:
@@ -62,7 +64,7 @@ class Hunk:
     def reverse(self) -> Hunk:
         """Return the hunk that undoes this one."""
         body = tuple(_REVERSED_TAG[line[0]] + line[1:] for line in self.body)
-        return Hunk(self.line, self.new_start, self.old_start, body)
+        return Hunk(self.line, self.new_start, self.old_start, body, self.heading)
 
     def with_crlf(self) -> Hunk:
         """Return the hunk with CRLF line ends."""

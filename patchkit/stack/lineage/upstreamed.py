@@ -1,0 +1,148 @@
+"""Whether upstream took a patch, and with which commit: right also years later, when its lines have changed again.
+
+A commit took a patch when merging the patch into each of its files changes nothing after the commit, and did change
+something before it in one of them. Nothing else counts: a pull request's number or a title only says how it can be
+recognised. A later commit that takes the same change back undoes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from patchkit.stack.ladder.attempt import HunkState, is_test
+from patchkit.stack.ladder.place import place_hunks
+from patchkit.stack.lineage.images import find_images
+from patchkit.stack.lineage.lineage import Image, Lineage
+from patchkit.stack.patch.lines import split_lines
+from patchkit.stack.patch.model import FilePatch, Patch
+from patchkit.tools.git.lines import merge_lines
+from patchkit.tools.git.log import FileChange
+
+_NUMBER = re.compile(r"\(#(\d+)\)")
+
+
+@dataclass(frozen=True)
+class Upstreamed:
+    """The commit that took a patch; `how` a person recognises it: pull request, title, or by what it changes."""
+
+    commit: str
+    subject: str
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.commit[:12]} {self.subject}"
+
+
+def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | None:
+    """Return the newest commit that took a patch whole, None when none did, or when it was taken back since.
+
+    Only product files count, where the patch has some. Raises `StoreFailure` when history cannot be read.
+    """
+    wanted = _wanted(lineage, patches)
+    if not wanted:
+        return None
+    lineage.prepare([one.path for one in wanted])
+    turns = {change.commit: change.time for one in wanted for change in one.turns()}
+    for commit in sorted(turns, key=lambda commit: -turns[commit]):
+        if all(one.is_there_at(commit, turns[commit]) for one in wanted):
+            if any(one.is_taken_back_after(turns[commit]) for one in wanted):
+                return None
+            subject = lineage.repository.read_commit(commit).subject
+            return Upstreamed(commit, subject, _recognise(subject, patches))
+    return None
+
+
+@dataclass
+class _Wanted:
+    """What a patch makes of one file in whole: for a mailbox, from before the first mail to after the last."""
+
+    lineage: Lineage
+    files: tuple[FilePatch, ...]
+    image: Image | None
+    known: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return self.files[-1].path
+
+    def turns(self) -> list[FileChange]:
+        """Return the commits before which the file was not as the patch makes it, and after which it was."""
+        log = self.lineage.log(self.path)
+        return [change for change in log if self._is_there(change.new) and not self._is_there(change.old)]
+
+    def is_there_at(self, commit: str, time: int) -> bool:
+        """Return whether the file was as the patch makes it right after a commit, which may be another file's."""
+        log = self.lineage.log(self.path)
+        at = next((change for change in log if change.commit == commit), None)
+        at = at or next((change for change in log if change.time <= time), None)
+        return at is not None and self._is_there(at.new)
+
+    def is_taken_back_after(self, time: int) -> bool:
+        """Return whether a later commit undid what the patch does to the file."""
+        later = (change for change in self.lineage.log(self.path) if change.time > time)
+        return any(self._is_there(change.old) and self._is_undone(change.new) for change in later)
+
+    def _is_there(self, blob: str) -> bool:
+        if blob not in self.known:
+            self.known[blob] = self._look(blob)
+        return self.known[blob]
+
+    def _look(self, blob: str) -> bool:
+        last = self.files[-1]
+        if last.new_path is None or not blob:
+            return last.new_path is None and not blob
+        data = self.lineage.read(blob)
+        if data is None:
+            return False
+        if self.files[0].old_path is None:
+            return len(self.files) == 1 and data == b"".join(line for hunk in last.hunks for line in hunk.new)
+        if self.image is not None:
+            return _holds(self.lineage, self.image, data)
+        placed = [hunk for file in self.files for hunk in place_hunks(split_lines(data), file.hunks).hunks]
+        return all(hunk.state is HunkState.UPSTREAM for hunk in placed)
+
+    def _is_undone(self, blob: str) -> bool:
+        data = self.lineage.read(blob) if blob and self.image else None
+        if data is None or self.image is None:
+            return False
+        return _holds(self.lineage, Image(self.image.after, self.image.before), data)
+
+
+def _holds(lineage: Lineage, image: Image, data: bytes) -> bool:
+    """Return whether merging a change into a content leaves it as it is; asked only where its new lines are there."""
+    if data == image.before:
+        return False
+    before, after, there = (Counter(side.split(b"\n")) for side in (image.before, image.after, data))
+    if any(there[line] < number for line, number in (after - before).items() if line.strip()):
+        return False
+    return merge_lines(lineage.repository, image.before, data, image.after) == data
+
+
+def _wanted(lineage: Lineage, patches: Sequence[Patch]) -> list[_Wanted]:
+    """Return what must be there, file by file; none when that cannot be told (binary changes, renames)."""
+    by_path: dict[str, list[FilePatch]] = {}
+    for file in (file for patch in patches for file in patch.files):
+        if file.binary is not None or file.moves or not file.hunks:
+            return []
+        by_path.setdefault(file.path, []).append(file)
+    lineage.prepare(list(by_path))
+    images = find_images(lineage.repository, patches, lineage)
+    product = {path: files for path, files in by_path.items() if not is_test(path)} or by_path
+    wanted = []
+    for files in product.values():
+        found = [image for file in files if (image := images.get(file.line)) is not None]
+        whole = Image(found[0].before, found[-1].after) if len(found) == len(files) else None
+        wanted.append(_Wanted(lineage, tuple(files), whole))
+    return wanted
+
+
+def _recognise(subject: str, patches: Sequence[Patch]) -> str:
+    titles = [patch.header.subject for patch in patches if patch.header.subject]
+    numbers = {number for title in titles for number in _NUMBER.findall(title)}
+    if numbers & set(_NUMBER.findall(subject)):
+        return "pull request"
+    bare = _NUMBER.sub("", subject).strip().lower()
+    return "title" if any(_NUMBER.sub("", title).strip().lower() == bare for title in titles) else "change"

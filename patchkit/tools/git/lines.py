@@ -1,0 +1,67 @@
+"""Lines of files through libgit2, in process: where two contents differ, three-way merges of one file.
+
+The algorithms are git's own (xdiff), so what `git merge-file` and `git diff` say is what is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pygit2
+
+from patchkit.tools.git.objects import Repository
+
+NAME = "file"  # in trees that hold the one file to be merged
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines that differ. Starts count from 0; a count is 0 for a pure insertion or deletion, which stands before it."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+
+
+def diff_lines(old: bytes, new: bytes) -> tuple[Region, ...]:
+    """Return where the lines of two contents differ, in order."""
+    patch = pygit2.Patch.create_from(old, new, context_lines=0)
+    return tuple(
+        Region(
+            hunk.old_start - (1 if hunk.old_lines else 0),
+            hunk.old_lines,
+            hunk.new_start - (1 if hunk.new_lines else 0),
+            hunk.new_lines,
+        )
+        for hunk in patch.hunks
+    )
+
+
+def merge_lines(repository: Repository, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Merge one file three ways; None when both sides changed the same lines. Raises `StoreFailure`."""
+    if base in (ours, theirs):
+        return theirs if base == ours else ours
+    if ours == theirs:
+        return ours
+    with repository.write_errors():
+        trees = (_tree_of(repository, base), _tree_of(repository, ours), _tree_of(repository, theirs))
+        index = repository.opened.merge_trees(*trees)
+        if index.conflicts:
+            return None
+        return repository.read_blob(str(index[NAME].id))
+
+
+def find_blob(repository: Repository, prefix: str) -> str | None:
+    """Return the full id of the blob that a possibly short id names; None when there is none, or more than one."""
+    try:
+        found = repository.opened[prefix]
+    except (KeyError, ValueError):
+        return None
+    return str(found.id) if isinstance(found, pygit2.Blob) else None
+
+
+def _tree_of(repository: Repository, data: bytes) -> pygit2.Tree:
+    builder = repository.opened.TreeBuilder()
+    builder.insert(NAME, repository.write_blob(data), pygit2.enums.FileMode.BLOB)
+    return repository.opened[builder.write()].peel(pygit2.Tree)

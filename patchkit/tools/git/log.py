@@ -1,0 +1,68 @@
+"""What history says of files: the commits that changed them, and where a file went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pygit2
+
+from patchkit.errors import StoreFailure
+from patchkit.tools.git.objects import Repository
+from patchkit.tools.process import run_process
+
+NO_BLOB = "0" * 40
+FORMAT = ("--format=commit %H %ct", "--raw", "--no-abbrev", "--no-renames")
+SETTINGS = ("git", "--literal-pathspecs", "-c", "core.quotePath=off")
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One commit's change of one file. A blob is '' on the side where the file is absent; `time` is the committer's."""
+
+    commit: str
+    time: int
+    path: str
+    old: str
+    new: str
+
+
+def file_log(repository: Repository, start: str, paths: Sequence[str]) -> tuple[FileChange, ...]:
+    """Return who changed the files among `start` and its ancestors, newest first; one process for all of them.
+
+    Merge commits are passed over: what they bring was changed by the commits that they merge. Raises `StoreFailure`.
+    """
+    if not paths:
+        return ()
+    env = {"GIT_DIR": str(repository.path), "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C", "HOME": "/nonexistent"}
+    done = run_process([*SETTINGS, "log", *FORMAT, start, "--", *paths], env=env)
+    if done.exit_code:
+        raise StoreFailure(f"{repository.path}: cannot read its history: {done.complaint}", "is the repository whole?")
+    changes: list[FileChange] = []
+    commit, time = "", 0
+    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
+        if line.startswith("commit "):
+            commit, time = line[7:47], int(line[48:])
+        elif line.startswith(":"):
+            fields, _, path = line.partition("\t")
+            old, new = (("" if blob == NO_BLOB else blob) for blob in fields.split(" ")[2:4])
+            changes.append(FileChange(commit, time, path, old, new))
+    return tuple(changes)
+
+
+def find_renamed(repository: Repository, commit: str, path: str) -> str | None:
+    """Return what a commit renamed a file to, None when it did not, or did not say so clearly."""
+    opened = repository.opened
+    parents = opened[commit].peel(pygit2.Commit).parents
+    if not parents:
+        return None
+    try:
+        found = opened.diff(parents[0], opened[commit].peel(pygit2.Commit))
+        found.find_similar()
+    except (KeyError, pygit2.GitError):  # a shallow or partial repository
+        return None
+    return next((delta.new_file.path for delta in found.deltas if _moves(delta, path)), None)
+
+
+def _moves(delta: pygit2.DiffDelta, path: str) -> bool:
+    return bool(delta.old_file.path == path and delta.status == pygit2.enums.DeltaStatus.RENAMED)

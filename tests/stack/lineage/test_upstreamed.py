@@ -1,0 +1,123 @@
+"""Whether upstream took a patch: by what its commits did to the files, however long ago; never by likeness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchkit.stack.lineage.lineage import Lineage
+from patchkit.stack.lineage.upstreamed import Upstreamed, find_upstreamed
+from patchkit.stack.outcome import Outcome
+from patchkit.stack.patch import parse_patches
+from tests.stack.upstreams import Upstream
+
+READ, STRIPPED = "stream.read()", "stream.read().strip()"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return Upstream.at(tmp_path / "upstream")
+
+
+def find(upstream: Upstream, diff: bytes, at: str = "main") -> Upstreamed | None:
+    return find_upstreamed(Lineage(upstream.git.objects, upstream.git.find(at)), parse_patches(diff))
+
+
+def take(upstream: Upstream, message: str = "[Fix] Strip (#12)") -> tuple[bytes, str]:
+    """Carry a patch, let upstream go on and take it; return the diff and the commit."""
+    diff = upstream.plain(upstream.carried(READ, STRIPPED))
+    upstream.edit("import os\n", "import os\nimport re\n")
+    return diff, upstream.edit(READ, STRIPPED, message)
+
+
+def test_the_commit_that_took_a_patch_is_found_years_later(upstream: Upstream) -> None:
+    diff, took = take(upstream)
+    upstream.edit(STRIPPED, "stream.read().strip().lower()", "change it again")
+    upstream.edit("            return stream", "            text = stream")
+    upstream.edit("def check(name):", "def check(name, strict=True):")
+    assert find(upstream, diff) == Upstreamed(took, "[Fix] Strip (#12)", "change")
+    attempt = upstream.climb(diff)
+    assert (attempt.outcome, attempt.method, attempt.detail) == (
+        Outcome.ALREADY_UPSTREAM,
+        "history",
+        f"by {took[:12]} [Fix] Strip (#12)",
+    )
+    assert attempt.tree == upstream.git.tree_of(upstream.git.head())
+
+
+def test_before_that_commit_it_is_not_upstream(upstream: Upstream) -> None:
+    diff, took = take(upstream)
+    assert find(upstream, diff, f"{took}^") is None
+
+
+def test_it_is_found_also_when_the_file_is_gone(upstream: Upstream) -> None:
+    diff, took = take(upstream)
+    upstream.git.commit({"x.py": None})
+    found = find(upstream, diff)
+    assert found is not None
+    assert found.commit == took
+    assert upstream.climb(diff).outcome is Outcome.ALREADY_UPSTREAM
+
+
+def test_a_patch_that_was_taken_back_is_not_upstream_until_it_is_taken_again(upstream: Upstream) -> None:
+    diff, _ = take(upstream)
+    upstream.edit(STRIPPED, READ, "Revert")
+    assert find(upstream, diff) is None
+    again = upstream.edit(READ, STRIPPED, "again")
+    found = find(upstream, diff)
+    assert found is not None
+    assert found.commit == again
+
+
+def test_a_patch_of_which_a_part_was_taken_is_not_upstream(upstream: Upstream) -> None:
+    upstream.git.commit({"y.py": "y = 1\n"})
+    carried = upstream.patch({"x.py": upstream.text().replace(READ, STRIPPED), "y.py": "y = 2\n"})
+    diff = upstream.diff(carried)
+    first = upstream.edit(READ, STRIPPED)
+    assert find(upstream, diff) is None
+    second = upstream.edit("y = 1", "y = 2", path="y.py")
+    assert find(upstream, diff, first) is None
+    found = find(upstream, diff)
+    assert found is not None
+    assert found.commit == second
+
+
+def test_likeness_is_not_enough(upstream: Upstream) -> None:
+    diff, _ = upstream.plain(upstream.carried(READ, STRIPPED)), upstream.edit(READ, "stream.read().rstrip()", "carried")
+    assert find(upstream, diff) is None
+    other = upstream.carried("    return name.isidentifier()", "    return stream.read().strip()")
+    assert find(upstream, upstream.diff(other)) is None
+
+
+def test_tests_that_upstream_wrote_otherwise_do_not_count(upstream: Upstream) -> None:
+    carried = upstream.patch({"x.py": upstream.text().replace(READ, STRIPPED), "tests/test_x.py": "assert 1\n"})
+    took = upstream.git.commit({"x.py": upstream.text().replace(READ, STRIPPED), "tests/test_x.py": "assert 2\n"})
+    found = find(upstream, upstream.diff(carried))
+    assert found is not None
+    assert found.commit == took
+
+
+def test_new_and_deleted_files_are_found(upstream: Upstream) -> None:
+    upstream.git.commit({"old.py": "x = 1\n"})
+    carried = upstream.patch({"new.py": "y = 1\n", "old.py": None})
+    took = upstream.git.commit({"new.py": "y = 1\n", "old.py": None})
+    upstream.git.commit({"new.py": "y = 2\n"})
+    found = find(upstream, upstream.diff(carried))
+    assert found is not None
+    assert found.commit == took
+
+
+@pytest.mark.parametrize(
+    ("title", "how"), [("Strip what is read (#12)", "pull request"), ("[fix] strip", "title"), ("other", "change")]
+)
+def test_it_is_told_how_a_person_recognises_the_commit(upstream: Upstream, title: str, how: str) -> None:
+    diff, _ = take(upstream)
+    found = find(upstream, f"From: A <a@b>\nSubject: {title}\n\n".encode() + diff)
+    assert found is not None
+    assert found.how == how
+
+
+def test_a_rename_is_not_decided(upstream: Upstream) -> None:
+    carried = upstream.patch({"x.py": None, "y.py": upstream.text()})
+    assert find(upstream, upstream.diff(carried, "-M")) is None
