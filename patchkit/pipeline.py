@@ -169,7 +169,7 @@ def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentReques
     requirements: Path | None = None
     if repro.environment is not None and spec.python is None:
         requirements = opened.loaded.own_requirements or opened.loaded.requirements(repro.environment)
-    return EnvironmentRequest(requirements, spec.python, spec.env, spec.model_caches)
+    return EnvironmentRequest(requirements, spec.python, spec.env, spec.model_caches, spec.network)
 
 
 def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) -> Verdict:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+Launcher = Callable[[Sequence[str]], tuple[str, ...]]
 
 
 def _nothing() -> None:
     """Renew nothing."""
+
+
+def _as_it_is(command: Sequence[str]) -> tuple[str, ...]:
+    return tuple(command)
 
 
 @dataclass(frozen=True)
@@ -21,4 +27,5 @@ class Environment:
     tree_id: str
     variables: Mapping[str, str]  # the whole environment of the process; nothing is inherited
     versions: Mapping[str, str] = field(default_factory=dict)  # python, platform, and every installed package
+    launcher: Launcher = field(default=_as_it_is, compare=False, repr=False)  # makes a command one that runs in here
     renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run

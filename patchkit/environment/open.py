@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from patchkit.environment.caches import PrivateRoots, build_variables, make_roots
 from patchkit.environment.environment import Environment
@@ -14,17 +15,22 @@ from patchkit.environment.pool import Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.tools.cache import digest_of
 from patchkit.tools.git.objects import Repository
+from patchkit.tools.isolation import check_isolation, without_network
 from patchkit.tools.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What a recipe asks for. Without `requirements` the interpreter is used as it is: `python`, or patchkit's own."""
+    """What a recipe asks for. Without `requirements` the interpreter is used as it is: `python`, or patchkit's own.
+
+    With the network `none` a probe sees nothing but a loopback of its own.
+    """
 
     requirements: Path | None = None
     python: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     model_caches: tuple[str, ...] = ()
+    network: Literal["host", "none"] = "host"
 
 
 def environment_id(toolkit: Toolkit, request: EnvironmentRequest) -> str:
@@ -38,9 +44,12 @@ def open_environment(
 ) -> Iterator[Environment]:
     """Hold an environment in which a tree can be run: the tree on disk, in a folder nobody else uses meanwhile.
 
-    Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`.
+    Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives
+    no namespace to a probe that must not see the network.
     """
     base = find_interpreter(toolkit, request.python)
+    if request.network == "none":
+        check_isolation()
     interpreter = base
     if request.requirements is not None:
         interpreter = find_interpreter(toolkit, str(make_venv(toolkit, base, request.requirements)))
@@ -57,6 +66,7 @@ def open_environment(
             tree_id=patched_tree_id,
             variables={**variables, "PYTHONPATH": str(slot.root)},
             versions=interpreter.versions,
+            launcher=without_network if request.network == "none" else tuple,
             renew=renewal.renew,
         )
 
@@ -85,4 +95,5 @@ class _Renewal:
 
 def _id_of(base: Interpreter, request: EnvironmentRequest) -> str:
     packages = base.id if request.requirements is None else venv_id(base, request.requirements)
-    return digest_of([packages, dict(request.env), list(request.model_caches)])
+    cut_off = ["network: none"] if request.network == "none" else []
+    return digest_of([packages, dict(request.env), list(request.model_caches), *cut_off])

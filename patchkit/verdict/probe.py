@@ -124,7 +124,7 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
     with storage_errors(log.parent):
         folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
     limits = Limits(run.repro.timeout_seconds, LOG_BYTES)
-    done = run_logged(_command(environment, run), log, cwd=folder, env=variables, limits=limits)
+    done = run_logged(environment.launcher(_command(environment, run)), log, cwd=folder, env=variables, limits=limits)
     _end_escaped(f"PATCHKIT_LOADED={variables['PATCHKIT_LOADED']}".encode())
     facts = read_log(log)
     failed = done.exit_code != 0 and not done.timed_out and not done.overflowed

@@ -97,9 +97,10 @@ def test_an_environment_has_an_id_before_it_is_built(toolkit: Toolkit, empty: Pa
         environment_id(toolkit, EnvironmentRequest()),
         environment_id(toolkit, EnvironmentRequest(requirements=empty)),
         environment_id(toolkit, EnvironmentRequest(env={"A": "1"})),
+        environment_id(toolkit, EnvironmentRequest(network="none")),
         environment_id(toolkit, EnvironmentRequest(python=sys.executable, env={"A": "2"})),
     }
-    assert len(ids) == 4
+    assert len(ids) == 5
     assert environment_id(toolkit, EnvironmentRequest(python=sys.executable)) in ids
     assert not (toolkit.cache.root / "environments").exists()
 

@@ -7,6 +7,7 @@ pass; a worker of a dead probe that holds the accelerator; a token in a log that
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -187,3 +188,32 @@ def test_a_script_that_is_missing_stops_everything(bench: Workbench) -> None:
     (issue.folder / "repro.py").unlink()
     with pytest.raises(RequestError, match=r"repro\.py: the script of repro only is missing"):
         bench.run(issue)
+
+
+def test_a_repro_without_network_reaches_its_own_loopback_and_no_server_outside(bench: Workbench) -> None:
+    script = """
+        import os, socket, sys
+        import product
+        with socket.create_server(("127.0.0.1", 0)) as own:
+            socket.create_connection(own.getsockname()).close()
+        try:
+            socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), 5)
+        except OSError:
+            sys.exit("it is broken")
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        env = {"PORT": str(server.getsockname()[1])}
+        bench.request = EnvironmentRequest(env=env)
+        with_network = bench.probe(script)
+        bench.request = EnvironmentRequest(env=env, network="none")
+        without = bench.probe(script)
+    assert [one.runs[0].exit_code for one in (with_network, without)] == [0, 1]
+    assert without.runs[0].found == "it is broken"
+    assert without.loaded == ("product/__init__.py",)
+    assert with_network.environment != without.environment
+
+
+def test_a_time_limit_holds_without_network_too(bench: Workbench) -> None:
+    bench.request = EnvironmentRequest(network="none")
+    mark = bench.ask("import time, product\nprint('waiting', flush=True)\ntime.sleep(60)", timeout_seconds=2)
+    assert (mark.reason, "waiting" in mark.detail) == (Reason.TIMEOUT, True)

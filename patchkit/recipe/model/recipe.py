@@ -78,6 +78,9 @@ class EnvironmentSpec(Strict):
     python: str | None = Field(None, description="Interpreter to use as it is (machines with torch and vllm installed)")
     env: dict[VariableName, str] = Field(default_factory=dict, description="Environment variables of the repros")
     model_caches: tuple[str, ...] = Field((), description="Folders that probes may share, never compile caches")
+    network: Literal["host", "none"] = Field(
+        "host", description="`none`: repros see no network but the loopback; needs a kernel that allows namespaces"
+    )
 
 
 class ImageSpec(Strict):
