@@ -33,6 +33,15 @@ EXIT_NOT_FOUND = 1
     help="Patches to apply at each commit; others: all but those that mend the issue.",
 )
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True, help="Probes at once.")
+@click.option("--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`).")
+@click.option(
+    "--confidence",
+    metavar="P",
+    type=click.FloatRange(0.5, 0.9999),
+    default=0.99,
+    show_default=True,
+    help="With --flaky: how sure the answer must be.",
+)
 @click.option("--restart", is_flag=True, help="Forget the journal of the same bisect and begin anew.")
 @source_option
 @json_option

@@ -24,12 +24,15 @@ class Settings:
     """How to search: `slots` probes run at once; `confirmations` fresh runs of the culprit and of each parent.
 
     `prior` holds disjoint sets that cover all nodes; without it each node is as likely as the others. It orders the
-    probes and weighs suspects; it never excludes one.
+    probes and weighs suspects; it never excludes one. With `flaky` runs may err, and `confidence` is how sure the
+    answer must be.
     """
 
     slots: int = 1
     confirmations: int = 1
     prior: tuple[Share, ...] = ()
+    flaky: bool = False
+    confidence: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ class Answer:
 
     @property
     def first_bad(self) -> str | None:
-        """Return the first bad node, or None when several are left."""
-        return self.candidates[0].node if len(self.candidates) == 1 else None
+        """Return the first bad node, or None when several are left and none is as sure as asked for."""
+        return self.candidates[0].node if self.confirmed or len(self.candidates) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from patchkit.search import (
     Settings,
     build_chain,
     build_graph,
+    count_suspects,
     decide,
     favour,
     fold,
 )
-from patchkit.search.bisection import suspects
 from patchkit.source.commit import Commit
 from patchkit.source.source import Axis, Source
 from patchkit.tools.cache import digest_of
@@ -58,6 +58,8 @@ class BisectRequest:
     series: Series = "others"
     jobs: int = 1
     restart: bool = False
+    flaky: bool = False
+    confidence: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Subject:
     good: Commit
     bad: Commit
     graph: CommitGraph
+    flaky: bool
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node; a failure of the machine is tried again."""
@@ -96,6 +99,7 @@ class Subject:
                 "ends": [self.good.id, self.bad.id],
                 "axis": self.axis,
                 "series": self.series,
+                **({"flaky": True} if self.flaky else {}),
             }
         )[:32]
 
@@ -110,7 +114,8 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
         journal = Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
         if request.restart:
             journal.clear()
-        session = Session(subject, journal, tell, Settings(slots=request.jobs), list(journal.read()))
+        settings = Settings(slots=request.jobs, flaky=subject.flaky, confidence=request.confidence)
+        session = Session(subject, journal, tell, settings, list(journal.read()))
         session.begin()
         result = session.conclude(session.search(), request)
     tell(result)
@@ -137,7 +142,8 @@ def _open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
     if good.id == bad.id:
         raise RequestError(f"{request.good} and {request.bad} are the same commit", "the ends must differ")
     graph = _make_graph(source, axis, good, bad)
-    return Subject(opened, issue, repro, source, axis, request.series, good, bad, graph)
+    flaky = request.flaky or repro.flaky
+    return Subject(opened, issue, repro, source, axis, request.series, good, bad, graph, flaky)
 
 
 def _make_graph(source: Source, axis: Axis, good: Commit, bad: Commit) -> CommitGraph:
@@ -220,7 +226,7 @@ class Session:
             self._keep(event)
             if not any(known["event"] == "prior" for known in self.events):
                 self._note_prior(job.node, verdict)
-        left = suspects(self.subject.graph, fold(self.events)).bit_count()
+        left = count_suspects(self.subject.graph, fold(self.events), self._settings())
         self.tell({**event, "left": left, "fidelity": verdict.fidelity})
 
     def _settings(self) -> Settings:

@@ -12,7 +12,7 @@ COMMENT = re.compile(r"<!--\s*(not run|test command)(?::\s*(.*?))?\s*-->\s*$")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `remark`: `not run` or `test command`, from the comment above it; `reason`: what follows."""
+    """A fenced block. `remark`: what the comment above says, `not run` or `test command`; `reason`: why."""
 
     file: str
     line: int

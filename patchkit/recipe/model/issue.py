@@ -28,6 +28,7 @@ class Repro(Strict):
     signature: Regex | None = Field(None, description="Overrides the issue's signature")
     timeout_seconds: int = Field(300, gt=0, description="The whole process group is ended after this time")
     repeat: int = Field(1, ge=1, le=100, description="Runs per verdict; runs that disagree are a skip")
+    flaky: bool = Field(False, description="Runs may err: bisect weighs many runs and answers with probabilities")
 
 
 class Issue(Strict):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from patchkit.search.chooser import Field, choose_nodes, split
 from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
+from patchkit.search.exact.chooser import Field, choose_nodes, split
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.state import State
 

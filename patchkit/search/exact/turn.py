@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from patchkit.search.bisection import decide
 from patchkit.search.decision import Answer, Contradiction, Probe, Settings
+from patchkit.search.exact.bisection import decide
 from patchkit.search.graph import CommitGraph
 from patchkit.search.state import Observation, Seen, State
 

@@ -1,0 +1,1 @@
+"""Search with verdicts that hold: bisection on a graph, with skips."""
