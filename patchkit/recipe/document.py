@@ -273,7 +273,8 @@ def describe_scalar(node: Node) -> str:
     """Return what YAML made of a scalar, as people know it."""
     names = {True: "true", False: "false", None: "nothing (null)"}
     if isinstance(node.content, bool | None):
-        return names[node.content]
+        name = names[node.content]
+        return "true or false, not as text" if name == (node.plain or "").lower() else name
     return "a number" if str(node.content) == node.plain else str(node.content)
 
 

@@ -32,6 +32,8 @@ def is_slug(value: Any) -> bool:
 def shown(path: Path) -> str:
     """Return a path as messages show it: relative to the current folder where it lies below it."""
     absolute = Path(os.path.normpath(path.absolute()))
+    if absolute == Path.cwd():
+        return "the current folder"
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else os.path.normpath(path)
 
 

@@ -10,7 +10,9 @@ from typing import Literal
 import patchkit
 from patchkit.errors import RequestError
 from patchkit.recipe.model import Issue, Patch, Recipe, Repro, RewriteStep
+from patchkit.recipe.validate import nearest
 
+USAGE = "give a file, a folder with recipe.yaml, or the name of a shipped recipe"
 Kind = Literal["patches", "issues", "recipes"]
 
 
@@ -130,3 +132,30 @@ def shipped_library() -> Path | None:
         return package / "library"
     checkout = package.parent
     return checkout if (checkout / "pyproject.toml").is_file() and (checkout / "recipes").is_dir() else None
+
+
+def explain_kind(file: Path) -> RequestError:
+    """Return the error for a patch or issue that stands where a recipe is wanted."""
+    kind = file.name.removesuffix(".yaml")
+    place = "series" if kind == "patch" else "issues"
+    hint = f"add {file.absolute().parent.name} to the {place} of a recipe, and name that"
+    return RequestError(f"{file}: is {'a' if kind == 'patch' else 'an'} {kind}, not a recipe", hint)
+
+
+def explain_missing(path: Path, names: list[str]) -> RequestError:
+    """Return the error for a path that is no recipe file, no folder with one, and no name of a shipped recipe."""
+    if path.is_dir():
+        for name in ("patch.yaml", "issue.yaml"):
+            if (path / name).is_file():
+                return explain_kind(path / name)
+        files = sorted(path.glob("*.yaml"))[:3]
+        hint = f"name a file: {', '.join(map(str, files))}" if files else USAGE
+        return RequestError(f"{path}: holds no recipe.yaml", hint)
+    if path.exists():
+        return RequestError(f"{path}: is neither a file nor a folder", USAGE)
+    return RequestError(f"{path}: there is no such recipe", nearest(path.name, names) or USAGE)
+
+
+def names_beside(path: Path) -> list[str]:
+    """Return the names of the YAML files that lie where `path` would."""
+    return [file.name for file in path.parent.glob("*.yaml")]

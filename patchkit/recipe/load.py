@@ -25,10 +25,14 @@ from patchkit.recipe.folder import (
 )
 from patchkit.recipe.include import OWN_PATHS, read_recipe_tree
 from patchkit.recipe.library import (
+    USAGE,
     Library,
     LoadedIssue,
     LoadedPatch,
     LoadedRecipe,
+    explain_kind,
+    explain_missing,
+    names_beside,
     open_library,
     shipped_library,
 )
@@ -39,6 +43,8 @@ from patchkit.recipe.validate import Complaints, nearest, validate
 Loaded = TypeVar("Loaded")
 RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 KINDS = ("recipe.yaml", "patch.yaml", "issue.yaml")
+RECIPE_KEYS = {"name", "upstream", "series", "issues", "include", "image", "target", "environment"}
+OTHER_KEYS = {"title", "change", "repros", "signature"}  # of patches and issues
 
 
 def load_recipe(path: Path) -> LoadedRecipe:
@@ -48,7 +54,10 @@ def load_recipe(path: Path) -> LoadedRecipe:
     all problems of all files, `RequestError` when there is no such recipe.
     """
     complaints = Complaints()
-    loaded = _RecipeReader(find_recipe(path), complaints).read()
+    file = find_recipe(path)
+    if file.name in KINDS[1:]:
+        raise explain_kind(file)
+    loaded = _RecipeReader(file, complaints).read()
     complaints.raise_any()
     return _present(loaded)
 
@@ -77,9 +86,7 @@ def find_recipe(path: Path) -> Path:
         raise RequestError(f"{path}: {error.strerror}") from error
     if found is not None:
         return found
-    names = _shipped().names("recipes")
-    hint = nearest(path.name, names) or "give a file, a folder with recipe.yaml, or the name of a shipped recipe"
-    raise RequestError(f"{path}: there is no such recipe", hint)
+    raise explain_missing(path, [*_shipped().names("recipes"), *names_beside(path)])
 
 
 def _find_recipe(path: Path) -> Path | None:
@@ -119,12 +126,17 @@ def _checkable(path: Path) -> list[Path]:
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}") from error
     if not folder:
-        return [find_recipe(path)]
+        return [_find_recipe(path) or _nothing_at(path)]
     found = []
     for parent, folders, files in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(parent) / name for name in (*KINDS, "recipe.lock") if name in files]
     return found
+
+
+def _nothing_at(path: Path) -> Path:
+    names = [*_shipped().names("recipes"), *names_beside(path)]
+    raise RequestError(f"{path}: there is no such file or folder", nearest(path.name, names) or USAGE)
 
 
 def _check_file(file: Path, complaints: Complaints) -> None:
@@ -150,8 +162,8 @@ def _guess_kind(file: Path, complaints: Complaints) -> str:
         return ""
     if isinstance(root.content, tuple):
         return "rewrite"
-    upstream = root.child("upstream")
-    if root.child("series") or root.child("include") or (upstream and isinstance(upstream.content, dict)):
+    keys = set(root.keys)
+    if keys & RECIPE_KEYS and not keys & OTHER_KEYS:
         return "recipe.yaml"
     hint = f"patches and issues are named {KINDS[1]} and {KINDS[2]}; a list of steps is a rewrite file"
     complaints.add_at(root.place, (), "is no recipe, patch, issue or rewrite file", hint)

@@ -16,6 +16,7 @@ from patchkit.recipe.document import Node, Place, YamlPath, describe_scalar, pat
 from patchkit.recipe.model.fields import PATTERNS
 
 KNOWN_FORMAT = 1
+CONDITION_HINT = 'like "vllm >= 0.26, < 0.30 and arch in [sm_120, sm_121]"; docs/reference/recipe.md has the words'
 Model = TypeVar("Model")
 Words = tuple[str, str]  # message, hint
 
@@ -129,6 +130,8 @@ class _Explain:
             return "is missing", self._keys_at(details["loc"][:-1]).get(str(path[-1]), {}).get("description", "")
         if node is not None and node.plain == "":
             return "has no value", "write one, or remove the key"
+        if path[-1:] in (("when",), ("remove-when",)) and kind == "string_type":
+            return "must be a condition, as text", CONDITION_HINT
         if node is not None and node.plain and kind in ("string_type", "literal_error", "unknown_kind"):
             return f"YAML reads {node.plain} as {describe_scalar(node)}", f'quote it: "{node.plain}"'
         words = _WORDS.get(kind)
@@ -166,6 +169,7 @@ def _wrong_type(wanted: str) -> Callable[[ErrorDetails], Words]:
         value = details["input"]
         names = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
         hint = f"take the quotes away: {value}" if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else ""
+        hint = f"write [{value}]" if wanted == "a list" and isinstance(value, str) else hint
         return f"must be {wanted}, not {names.get(type(value), 'a number')}", hint
 
     return words
@@ -187,6 +191,11 @@ def _pattern(details: ErrorDetails) -> Words:
     return f"{details['input']!r} {words}", ""
 
 
+def _value(details: ErrorDetails) -> Words:
+    message = str(details["ctx"]["error"])
+    return message, CONDITION_HINT if message.startswith("condition, ") else ""
+
+
 _WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "string_type": _wrong_type("text"),
     "int_type": _wrong_type("a whole number"),
@@ -202,6 +211,6 @@ _WORDS: Mapping[str, Callable[[ErrorDetails], Words]] = {
     "greater_than": _bounds("greater than", "gt"),
     "greater_than_equal": _bounds("at least", "ge"),
     "less_than_equal": _bounds("at most", "le"),
-    "value_error": lambda details: (str(details["ctx"]["error"]), ""),
+    "value_error": _value,
     "unknown_kind": lambda details: (details["msg"], ""),
 }

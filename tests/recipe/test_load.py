@@ -75,7 +75,7 @@ def test_messages_show_paths_relative_to_the_current_folder(tmp_path: Path, monk
 
 def test_a_recipe_that_does_not_exist_is_no_invalid_file(tmp_path: Path) -> None:
     for path in (tmp_path / "nope", tmp_path, Path("no-such-recipe")):
-        with pytest.raises(RequestError, match="there is no such recipe") as caught:
+        with pytest.raises(RequestError, match=r"there is no such recipe|holds no recipe\.yaml") as caught:
             load_recipe(path)
         assert caught.value.hint
 
@@ -354,7 +354,7 @@ def test_includes_in_a_circle_are_refused_with_the_chain(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("include", "complaint"),
     [
-        ("../../../x.yaml", "../../../x.yaml leads out of ."),
+        ("../../../x.yaml", "../../../x.yaml leads out of the current folder"),
         ("/etc/passwd", "'/etc/passwd' must be a relative path"),
         ("../gone.yaml", "there is no file ../gone.yaml in recipes/demo"),
         ("x" * 300, f"{'x' * 300} cannot be read: "),
@@ -438,3 +438,41 @@ def test_no_text_makes_loading_fail_otherwise_than_as_an_invalid_file(tmp_path: 
     with contextlib.suppress(InvalidFile):
         assert load_recipe(recipe).recipe.format == 1
     assert all(problem.file and problem.message for problem in check_files((tmp_path,)))
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "hint"),
+    [
+        ("recipes/demo", None, None),
+        ("recipes", "holds no recipe.yaml", "give a file"),
+        ("recipes/demo/recpe.yaml", "there is no such recipe", "did you mean recipe.yaml?"),
+        ("patches/guard", "patch.yaml: is a patch, not a recipe", "add guard to the series of a recipe"),
+        (PATCH_FILE, "patch.yaml: is a patch, not a recipe", "add guard to the series of a recipe"),
+        (ISSUE_FILE, "issue.yaml: is an issue, not a recipe", "add crash to the issues of a recipe"),
+        ("extra", "holds no recipe.yaml", "name a file: "),
+    ],
+)
+def test_what_is_no_recipe_is_told_with_what_was_meant(
+    tmp_path: Path, path: str, message: str | None, hint: str | None
+) -> None:
+    write_library(tmp_path, {"extra/mine.yaml": RECIPE})
+    if message is None or hint is None:
+        assert load_recipe(tmp_path / path).recipe.name == "demo"
+        return
+    with pytest.raises(RequestError) as caught:
+        load_recipe(tmp_path / path)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_check_tells_a_missing_file_as_such_and_names_its_neighbour(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    with pytest.raises(RequestError, match="there is no such file or folder") as caught:
+        check_files((tmp_path / "patches/guard/pach.yaml",))
+    assert caught.value.hint.startswith("did you mean patch.yaml")
+
+
+def test_a_recipe_under_another_name_is_read_as_one_however_wrong_it_is(tmp_path: Path) -> None:
+    write_files(tmp_path, {"patches/x": "", "mine.yaml": "format: 1\nname: mine\nupstream: vllm\n"})
+    (problem,) = check_files((tmp_path / "mine.yaml",))
+    assert (problem.line, problem.where, problem.message) == (3, "upstream", "must be a mapping, not text")

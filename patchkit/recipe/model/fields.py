@@ -56,6 +56,21 @@ def _begins_with_status(text: str) -> str:
     return text
 
 
+def _names_image(template: str) -> str:
+    from patchkit.errors import RequestError
+    from patchkit.tools.registry import parse_reference
+
+    for field in re.findall(r"\{([^{}]*)\}", template):
+        if field not in TAG_FIELDS:
+            raise ValueError(f"{{{field}}} is not known; known are {', '.join(f'{{{name}}}' for name in TAG_FIELDS)}")
+    try:
+        parse_reference(re.sub(r"\{\w+\}", "1", template))
+    except RequestError as error:
+        raise ValueError(f"{template!r} is not the name of an image: {error.hint}") from error
+    return template
+
+
+TAG_FIELDS = ("name", "version", "tree", "arch")
 SLUG, ISSUE_NAME = r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$"
 OBJECT_ID, SHA256 = r"^[0-9a-f]{40}$", r"^[0-9a-f]{64}$"
 PATTERNS = {  # what a pattern asks for, in words: error messages say this instead of the pattern
@@ -77,6 +92,7 @@ Revision = Annotated[str, Field(pattern=r"^[^-\s][^\s]*$", max_length=200)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 VersionText = Annotated[str, Field(json_schema_extra={"format": "version"}), AfterValidator(_is_version)]
 When = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "condition"}), AfterValidator(_parses)]
+ImageTag = Annotated[str, Field(max_length=512), AfterValidator(_names_image)]
 UpstreamStatus = Annotated[str, AfterValidator(_begins_with_status)]
 Regex = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "regex"}), AfterValidator(_compiles)]
 

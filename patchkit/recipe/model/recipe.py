@@ -12,6 +12,7 @@ from patchkit.recipe.model.fields import (
     ChangeRevert,
     Conditional,
     Diff,
+    ImageTag,
     IssueName,
     RelativePath,
     Revision,
@@ -92,7 +93,7 @@ class ImageSpec(Strict):
         None, description="Folder of the image that holds the package; found in the base if absent"
     )
     env: dict[VariableName, str] = Field(default_factory=dict, description="Environment variables that the image sets")
-    tags: tuple[str, ...] = Field(
+    tags: tuple[ImageTag, ...] = Field(
         ("{name}:{version}-{tree}",), description="Tags; {name}, {version}, {tree}, {arch} are known"
     )
 
