@@ -176,7 +176,8 @@ def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) 
     toolkit, issue, repro = opened.toolkit, question.issue, question.repro
     request = environment_request(opened, repro)
     key = _test_key(opened, question, patched, environment_id(toolkit, request))
-    if not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
+    keeps = not repro.flaky  # one run of a flaky repro is no verdict on the tree
+    if keeps and not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
         return _from_record(question, kept)
     run = ReproRun(issue, repro, question.commit, opened.settings)
     with open_environment(toolkit, request, patched.id, patched.base.repository) as environment:
@@ -196,7 +197,7 @@ def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) 
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
     )
-    if verdict.answer in KEPT:
+    if keeps and verdict.answer in KEPT:
         toolkit.cache.write_record("verdicts", key, _to_record(verdict))
     return verdict
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from patchkit.pipeline import Question, judge, open_recipe, resolve_commit
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
 from tests.workflows.worlds import linear
@@ -53,3 +54,13 @@ def test_a_commit_that_touches_what_the_repro_opened_is_probed_first(tmp_path: P
     assert (result["first_bad"], result["confirmed"]) == (commits[41], True)
     searched = [event for event in events if event["event"] == "probe" and event["stage"] == "search"]
     assert len(searched) <= 2
+
+
+def test_a_run_of_a_repro_that_calls_itself_flaky_is_not_kept_as_the_verdict(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, commits = linear(tmp_path / "world", ["good", "fault"])
+    issue = world.folder / "issues/fault/issue.yaml"
+    issue.write_text(issue.read_text().replace("script: repro.py}", "script: repro.py, flaky: true}"))
+    opened = open_recipe(toolkit, world.recipe)
+    question = Question(resolve_commit(opened, commits[1]), *opened.loaded.selected[0], "without")
+    assert [judge(opened, question).reused for _ in range(2)] == [False, False]
+    assert len(world.runs) == 2
