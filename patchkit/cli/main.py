@@ -18,6 +18,7 @@ VERBS = {
     "build": "Build the recipe's image: its base with the files that the series changed.",
     "bisect": "Find the first bad commit or release of an issue.",
     "watch": "Run a recipe's repros on what is new upstream, without and with the series.",
+    "preflight": "Tell whether a MoE model's config will run on a deployment, and what to change.",
     "doctor": "Tell what is there and what is missing on this machine.",
     "cache": "Tell what the store holds, and free it.",
 }
