@@ -19,6 +19,7 @@ VERBS = {
     "bisect": "Find the first bad commit or release of an issue.",
     "watch": "Run a recipe's repros on what is new upstream, without and with the series.",
     "preflight": "Tell whether a MoE model's config will run on a deployment, and what to change.",
+    "triage": "Find the root cause in a vLLM log, and the known issue, patch and recipe for it.",
     "doctor": "Tell what is there and what is missing on this machine.",
     "cache": "Tell what the store holds, and free it.",
 }

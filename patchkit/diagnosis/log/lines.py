@@ -1,0 +1,177 @@
+"""Bytes of a log → lines with their writer: who wrote it, on which rank, when, and the text behind all prefixes.
+
+Logs of many processes reach one file through docker, kubectl, journald, slurm, Ray and vLLM, and each puts a prefix in
+front. Most of a long log are requests that were served: blocks without any telling word are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+MOST_LINE_CHARACTERS = 16_000  # the rest of a longer line (a config, a base64 image) tells nothing and costs memory
+MOST_PREFIXES = 8  # docker + compose + slurm + Ray + vLLM's two are six
+HEAD_BYTES = 8_000_000  # read in any case: start-up is told here in many small words
+# Words without which a block of vLLM's log tells neither a failure nor progress; each word costs one pass over the log.
+TELLING = (
+    b"rror",
+    b"RROR",
+    b"Traceback (most",
+    b"illed",  # Killed, killed, OOMKilled
+    b"terminate called",
+    b"Initializing a V",
+    b"checkpoint shards",
+    b"Model loading took",
+    b"Capturing CUDA graphs",
+    b"startup complete",
+)
+
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+PROCESS = re.compile(r"\((?P<name>[A-Za-z_][\w.]*(?: [A-Z]\w*)?) pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?")
+USUAL = re.compile(  # vLLM's own two prefixes, which nearly all lines have, read in one go; no further prefix behind
+    r"\((\w+) pid=(\d+)\) (?:(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    r"(?: (\d\d)-(\d\d) (\d\d:\d\d:\d\d) \[([\w./]+:\d+)\] ?|:\s+))?(?![(\[{]|\d|[A-Z]+:? )"
+)
+RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]: ?")
+POD = re.compile(r"\[(?P<host>pod/[\w./-]+)\] ")
+ISO_TIME = re.compile(
+    r"\[?(?P<month>\d\d(?=-\d\d[T ]))?(?:\d{4}-(?P<month2>\d\d))?-(?P<day>\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)"
+    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:out|err) [FP])? "
+)
+TASK = re.compile(r" {0,3}(?P<rank>\d{1,5}): (?!\d)")
+HEADER = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? "
+    r"\[(?P<place>[^\]]{1,200}:\d+)\] ?"
+)
+COMPOSE = re.compile(r"(?P<host>[A-Za-z0-9][\w./-]{0,100}) *\| ")
+JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w@./-]+(?:\[\d+\])?: ")
+BARE_LEVEL = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):\s+")
+REPEATED = re.compile(r" ?\[repeated (\d+)x across cluster\].*$")
+WORKER_RANK = re.compile(r"_(DP|PP|PCP|TP)(\d+)")
+
+
+class LogLine(NamedTuple):
+    """One line. `number` counts from 1; `writer` tells processes apart; `rank` is '' where no prefix tells it.
+
+    `level` and `place` (`core.py:1330`) are those of vLLM's logger, '' for output that bypassed it. `stamp` sorts as
+    time (`11-29 12:00:00`), '' when unknown. `repeats`: on how many more ranks Ray saw the same line.
+    """
+
+    number: int
+    writer: str
+    process: str
+    rank: str
+    host: str
+    level: str
+    place: str
+    stamp: str
+    text: str
+    repeats: int
+
+
+def read_lines(blocks: Iterable[bytes]) -> Iterator[LogLine]:
+    """Yield the lines of a log that may tell something, from its bytes in blocks of any size.
+
+    A block after a telling one is read as well, so that what belongs to a traceback is not lost. Memory: two blocks.
+    """
+    number, seen, rest, after_telling = 1, 0, b"", True
+    for block in blocks:
+        end = block.rfind(b"\n") + 1
+        seen += len(block)
+        if not end:
+            rest = (rest + block)[: MOST_LINE_CHARACTERS * 4]  # at most four bytes a character
+            continue
+        whole, rest = rest + block[:end], block[end : end + MOST_LINE_CHARACTERS * 4]
+        telling = seen < HEAD_BYTES or any(word in whole for word in TELLING)
+        if telling or after_telling:
+            yield from _split(whole, number)
+        number, after_telling = number + whole.count(b"\n"), telling
+    yield from _split(rest, number)
+
+
+def _split(data: bytes, number: int) -> Iterator[LogLine]:
+    """Yield the lines of whole lines of bytes; a progress bar's carriage returns end lines without being counted."""
+    text = data.decode("utf-8", errors="replace")
+    if "\x1b" in text:
+        text = ANSI.sub("", text)
+    for offset, line in enumerate(text.split("\n")):
+        for part in line[: MOST_LINE_CHARACTERS * 4].split("\r"):
+            if part:
+                yield read_line(part[:MOST_LINE_CHARACTERS], number + offset)
+
+
+def read_line(text: str, number: int = 1) -> LogLine:
+    """Return a line with its prefixes read."""
+    usual = USUAL.match(text)
+    if usual:
+        name, pid, level, month, day, clock, place = usual.groups()
+        stamp = f"{month}-{day} {clock}" if month else ""
+        writer, rank = _identity(name, pid, "", "")
+        return LogLine(number, writer, name, rank, "", level or "", place or "", stamp, text[usual.end() :], 0)
+    return _read_unusual(text, number)
+
+
+def _read_unusual(text: str, number: int) -> LogLine:
+    if text.startswith('{"log":'):
+        text = _docker_json(text)
+    repeats = 0
+    if "x across cluster]" in text and (repeated := REPEATED.search(text)):
+        repeats, text = int(repeated.group(1)[:6]), text[: repeated.start()]
+    found: dict[str, str] = {}
+    for _ in range(MOST_PREFIXES):
+        match = _prefix(text)
+        if match is None:
+            break
+        found.update({name: part for name, part in match.groupdict().items() if part})
+        text = text[match.end() :]
+        if match.re is HEADER or match.re is BARE_LEVEL:
+            break
+    process, host, month = found.get("name", ""), found.get("host", ""), found.get("month") or found.get("month2", "")
+    writer, rank = _identity(process, found.get("pid", ""), host, found.get("rank", ""))
+    stamp = f"{month}-{found['day']} {found['clock']}" if month else ""
+    level, place = found.get("level", ""), found.get("place", "")
+    return LogLine(number, writer, process, rank, host, level, place, stamp, text, repeats)
+
+
+def _prefix(text: str) -> re.Match[str] | None:
+    """Return the prefix that a text begins with; the first character tells which ones it may be."""
+    first = text[:1]
+    if first == "(":
+        return PROCESS.match(text)
+    if first == "[":
+        return RANK.match(text) or POD.match(text) or ISO_TIME.match(text)
+    if first.isdigit():
+        return ISO_TIME.match(text) or TASK.match(text) or COMPOSE.match(text)
+    if first == " ":
+        return TASK.match(text)
+    if "A" <= first <= "Z":
+        return HEADER.match(text) or BARE_LEVEL.match(text) or JOURNAL.match(text) or COMPOSE.match(text)
+    return COMPOSE.match(text) if first.isalpha() else None
+
+
+@lru_cache(maxsize=4096)
+def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
+    """Return what tells the writer apart, and the name of its rank."""
+    writer = f"{host}/{process}/{pid}/{rank}"
+    if "Core" not in process:
+        parallel = " ".join(f"{kind}{index}" for kind, index in WORKER_RANK.findall(process))
+        if parallel:
+            return writer, parallel
+    if rank:
+        return writer, f"rank {int(rank)}"
+    if process == "Worker" or process.startswith("RayWorker"):  # before vLLM has set up its groups, or for good
+        return writer, f"pid {pid}" + (f" on {host}" if host else "")
+    return writer, ""
+
+
+def _docker_json(text: str) -> str:
+    """Return the line within a record of docker's json-file driver, or the record where it is none."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    inner = record.get("log") if isinstance(record, dict) else None
+    return inner.rstrip("\r\n") if isinstance(inner, str) else text
