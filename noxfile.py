@@ -60,8 +60,9 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Measure patchkit beside what a user would otherwise run, as ratios in one run."""
-    _install(session)
-    session.run("python", "-m", "benchmarks.spine", *session.posargs)
+    session.install("-q", "-e", ".[dev,github,bench]")
+    session.run("python", "-m", "benchmarks.spine")
+    session.run("python", "-m", "benchmarks.bisect", *session.posargs)
 
 
 @nox.session
