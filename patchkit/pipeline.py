@@ -179,6 +179,8 @@ def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) 
     keeps = not repro.flaky  # one run of a flaky repro is no verdict on the tree
     if keeps and not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
         return _from_record(question, kept)
+    series = {"others": "with the other patches of"}.get(question.series, question.series)
+    toolkit.progress.step(f"run {issue.slug}/{repro.name} {series} the series at {question.commit.name}")
     run = ReproRun(issue, repro, question.commit, opened.settings)
     with open_environment(toolkit, request, patched.id, patched.base.repository) as environment:
         evidence = run_repro(toolkit, environment, run)

@@ -24,6 +24,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(["commits", "releases"]),
     help="What is watched: commits (default for git) or releases (default for packages).",
 )
+@click.option("--restart", is_flag=True, help="Begin at --since again instead of where the last look ended.")
 @click.option("--junit", metavar="FILE", type=FILE, help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", type=FILE, help="Write Markdown.")
 @click.option("--html", metavar="FILE", type=FILE, help="Write one self-contained HTML file.")
@@ -33,9 +34,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 def command(context: click.Context, /, recipe: Path, as_json: bool, **chosen: Any) -> int:
     """Run a recipe's repros on what is new upstream, without and with the series.
 
-    Tells where each issue turned: newly-bad, fixed-upstream, still-bad, still-good, absent, conflict, cannot-tell.
-    What was judged is kept: the next look begins where this one ended. Exit code 0: everything is good or patched; 1:
-    something is bad with the series, or the series does not apply; 125: something cannot be told.
+    Tells where each issue turned: newly-bad, fixed-upstream, still-bad, still-good, absent, conflict, cannot-tell. What
+    was judged is kept: the next look with the same --since begins where this one ended. Exit code 0: everything is good
+    or patched; 1: something is bad with the series, or the series does not apply; 125: something cannot be told.
     """
     from patchkit.report.html import html
     from patchkit.report.junit import junit

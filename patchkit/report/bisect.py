@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,7 +107,8 @@ def _result_text(event: Document) -> str:
     if event["candidates"]:
         lines = _found_lines(event) if event["first_bad"] else _suspect_lines(event)
     else:
-        lines = [event["message"], f"hint: {event['hint']}"]
+        message = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
+        lines = [message, f"hint: {event['hint']}"]
     lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")
     if event.get("next"):
         lines.append(f"next: {event['next']}")

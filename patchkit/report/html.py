@@ -7,7 +7,7 @@ from html import escape
 from patchkit.report.bisect import FIDELITY
 from patchkit.report.style import STYLE
 from patchkit.report.text import seconds
-from patchkit.report.watch import Subject, WatchReport, word
+from patchkit.report.watch import Subject, WatchReport, short, word
 from patchkit.verdict.transition import Change, Finding, Transition, VerdictPair, find
 from patchkit.verdict.verdict import Verdict
 
@@ -59,8 +59,8 @@ def _head(report: WatchReport) -> str:
     cells = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in figures)
     return (
         f'<header>\n<p class="kicker">patchkit watch</p>\n<h1>{escape(report.recipe)} {_chip(state, tone)}</h1>\n'
-        f'<p class="span">{escape(report.upstream)} <b>{escape(_short(report.since))}</b> → '
-        f"<b>{escape(_short(report.newest))}</b>. {escape(_sentence(report.message))}</p>\n"
+        f'<p class="span">{escape(report.upstream)} <b>{escape(short(report.since))}</b> → '
+        f"<b>{escape(short(report.newest))}</b>. {escape(_sentence(report.message))}</p>\n"
         f"<dl>{cells}</dl>\n</header>"
     )
 
@@ -87,12 +87,15 @@ def _transition_row(transition: Transition) -> str:
     tone = _CHANGE_TONE.get(transition.change) or ("bad" if transition.alarming else "patched")
     patched = _chip("patched", "patched") if transition.patched else ""
     before = (
-        "" if transition.before == transition.at else f'<span class="before">from {escape(transition.before)}</span>'
+        ""
+        if transition.before == transition.at
+        else f'<span class="before">from {escape(short(transition.before))}</span>'
     )
     pair = transition.pair
     return (
-        f"<tr><th>{escape(transition.at)}{before}</th><td>{_chip(transition.change.value, tone)} {patched}</td>"
-        f"<td>{escape(transition.issue)}/{escape(transition.repro)}</td><td>{_verdict_chip(pair.without)}</td>"
+        f"<tr><th>{escape(short(transition.at))}{before}</th><td>{_chip(transition.change.value, tone)} {patched}</td>"
+        f'<td class="name">{escape(transition.issue)}/{escape(transition.repro)}</td><td>'
+        f"{_verdict_chip(pair.without)}</td>"
         f"<td>{_verdict_chip(pair.with_series)}</td><td>{_fidelity(pair.without.fidelity)}</td></tr>"
     )
 
@@ -104,7 +107,8 @@ def _matrix(report: WatchReport) -> str:
     )
     rows = "\n".join(_matrix_row(report, node) for node in report.nodes)
     return (
-        "<section>\n<h2>Matrix</h2>\n<p>Each cell: upstream as it is → with the series. Commits between those shown "
+        "<section>\n<h2>Matrix</h2>\n<p>Each cell: upstream as it is → with the series. "
+        f"{report.axis.capitalize()} between those shown "
         'were not needed to find the turns.</p>\n<div class="scroll"><table>\n'
         f"<thead><tr><th>{escape(report.upstream)}</th>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n</section>"
     )
@@ -112,7 +116,7 @@ def _matrix(report: WatchReport) -> str:
 
 def _matrix_row(report: WatchReport, node: str) -> str:
     cells = "".join(_cell(subject, report.pairs.get(subject.name, {}).get(node)) for subject in report.subjects)
-    return f"<tr><th>{escape(_short(node))}</th>{cells}</tr>"
+    return f"<tr><th>{escape(short(node))}</th>{cells}</tr>"
 
 
 def _cell(subject: Subject, pair: VerdictPair | None) -> str:
@@ -139,7 +143,7 @@ def _detail(subject: Subject, pair: VerdictPair) -> str:
     rows = "".join(_detail_row(verdict) for verdict in (pair.without, pair.with_series))
     shown = " open" if pair.findings[1] in (Finding.BAD, Finding.CONFLICT) else ""
     return (
-        f"<details{shown}><summary><b>{escape(pair.without.at)}</b> "
+        f"<details{shown}><summary><b>{escape(short(pair.without.at))}</b> "
         f"{_verdict_chip(pair.without)} → {_verdict_chip(pair.with_series)}</summary>\n"
         f'<p id="{escape(_anchor(subject, pair))}">commit <code>{escape(pair.without.commit)}</code></p>\n'
         '<div class="scroll"><table><thead><tr><th>series</th><th>answer</th><th>reason</th><th>time</th>'
@@ -174,10 +178,6 @@ def _repro(subject: Subject) -> str:
 
 def _anchor(subject: Subject, pair: VerdictPair) -> str:
     return f"{subject.issue}-{subject.repro}-{pair.without.commit[:12]}"
-
-
-def _short(node: str) -> str:
-    return node[:12] if len(node) == 40 else node
 
 
 def _sentence(text: str) -> str:

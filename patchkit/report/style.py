@@ -32,7 +32,7 @@ th, td { padding: 9px 14px; text-align: left; vertical-align: top; border-top: 1
 thead th { border-top: 0; color: var(--soft); font-weight: 500; font-size: 13px; }
   thead th small { font-size: 12px; }
 tbody th { font-weight: 600; white-space: nowrap; font-variant-numeric: tabular-nums; }
-td { overflow-wrap: anywhere; } td.none { color: var(--line); }
+td { overflow-wrap: anywhere; } td.name { min-width: 15em; } td.none { color: var(--line); }
 td a { color: inherit; text-decoration: none; white-space: nowrap; }
   td a:hover, td a:focus { text-decoration: underline; }
 .before { display: block; color: var(--soft); font-weight: 400; font-size: 12px; }

@@ -9,7 +9,7 @@ from typing import Any
 from patchkit.recipe.model import Fidelity
 from patchkit.report.text import align, flatten
 from patchkit.verdict.transition import Change, Finding, Transition, VerdictPair, find
-from patchkit.verdict.verdict import Verdict
+from patchkit.verdict.verdict import Reason, Verdict
 
 WORDS = {
     Finding.GOOD: "good",
@@ -82,7 +82,8 @@ class WatchReport:
     @property
     def message(self) -> str:
         """Say the outcome in one sentence."""
-        news = f"{self.new} new since {self.since}" if self.new else f"nothing new since {self.newest}"
+        since, newest = short(self.since), short(self.newest)
+        news = f"{self.new} new since {since}" if self.new else f"nothing new since {newest}"
         if self.alarming:
             return f"{news}: {self.alarming} demand{'s' * (self.alarming == 1)} attention"
         if self.untold:
@@ -129,26 +130,38 @@ def conflict_document(conflict: SeriesConflict) -> dict[str, Any]:
 def event_text(event: Mapping[str, Any]) -> str:
     """Return an event as a line for people; '' for one that says nothing to them."""
     if event["event"] == "start":
-        return f"watch {event['upstream']} since {event['since']}: {event['new']} new, newest {event['newest']}"
+        where = ", where the last look ended" if event["resumed"] else ""
+        since, newest = short(event["since"]), short(event["newest"])
+        return f"watch {event['upstream']} since {since}{where}: {event['new']} new, newest {newest}"
     if event["event"] == "probe":
-        return f"  {event['at']:<12}  {event['issue']}/{event['repro']}  {event['series']:<7}  {event['answer']}"
+        return f"  {short(event['at']):<12}  {event['issue']}/{event['repro']}  {event['series']:<7}  {_said(event)}"
     if event["event"] == "transition":
         what = f"{event['issue']}/{event['repro']}" if event["issue"] else "the series"
         patched = "  patched" if event["patched"] else ""
-        return f"{event['at']:<14}{event['transition']:<16}{what}{patched}{_before(event)}"
+        return f"{short(event['at']):<14}{event['transition']:<16}{what}{patched}{_before(event)}"
     return ""
+
+
+def short(node: str) -> str:
+    """Return a node as people read it: a commit id cut to twelve digits, a release as it is."""
+    return node[:12] if len(node) == 40 else node
+
+
+def _said(event: Mapping[str, Any]) -> str:
+    """Return a probe's answer; good because the code in question is not there is `absent`, as in the reports."""
+    return "absent" if event["reason"] == Reason.ABSENT else str(event["answer"])
 
 
 def _before(event: Mapping[str, Any]) -> str:
     before = event.get("before", "")
-    return f"  (since {before})" if before and before != event["at"] else ""
+    return f"  (since {short(before)})" if before and before != event["at"] else ""
 
 
 def report_text(report: WatchReport) -> str:
     """Return how things stand, a row an issue, and the outcome in one sentence."""
     rows = [
         (
-            transition.at,
+            short(transition.at),
             f"{transition.issue}/{transition.repro}",
             transition.change.value,
             word(transition.pair.without),

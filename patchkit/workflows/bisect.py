@@ -130,7 +130,8 @@ def choose_issue(loaded: LoadedRecipe, name: str) -> tuple[LoadedIssue, Repro]:
     slugs = list(loaded.issues)
     if not name and len(slugs) != 1:
         hint = f"--issue one of: {', '.join(slugs)}" if slugs else "add `issues: [NAME]` to it"
-        raise RequestError(f"{loaded.path}: which issue?", hint)
+        what = "which issue?" if slugs else "the recipe names no issue"
+        raise RequestError(f"{loaded.path}: {what}", hint)
     return loaded.repros_named(name or slugs[0])[0]
 
 

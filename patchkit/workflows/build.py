@@ -142,10 +142,7 @@ def _check(opened: OpenedRecipe, commit: Commit, pair: tuple[LoadedIssue, Repro]
     issue, repro = pair
     if issue.issue.upstream != commit.upstream:
         commit = resolve_commit(opened, None, issue.issue.upstream)
-    name = f"{issue.slug}/{repro.name}"
-    opened.toolkit.progress.step(f"run {name} before the series")
     before = judge(opened, Question(commit, issue, repro, "without", request.fresh))
-    opened.toolkit.progress.step(f"run {name} after the series")
     after = judge(opened, Question(commit, issue, repro, "with", request.fresh))
     judgement = judge_pair(issue.issue.expects, before, after, is_affected(opened, issue, commit))
     return Check(before, after, judgement)

@@ -64,7 +64,7 @@ def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
     for issue, repro in chosen:
         commit = commits[issue.issue.upstream]
         questions = [Question(commit, issue, repro, series, request.fresh) for series in wanted]
-        pair = [_ask(opened, question) for question in questions]
+        pair = [judge(opened, question) for question in questions]
         verdicts += pair
         judgements.append((f"{issue.slug}/{repro.name}", _judge(opened, issue, commit, pair)))
     fulfilments = [judgement.fulfilment for _, judgement in judgements]
@@ -99,12 +99,6 @@ def exit_of_answers(verdicts: Sequence[Verdict]) -> int:
     if Answer.BAD in answers:
         return NO
     return CANNOT_TELL if Answer.SKIP in answers else YES
-
-
-def _ask(opened: OpenedRecipe, question: Question) -> Verdict:
-    name = f"{question.issue.slug}/{question.repro.name}"
-    opened.toolkit.progress.step(f"run {name} {question.series} the series at {question.commit.name}")
-    return judge(opened, question)
 
 
 def _judge(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit, verdicts: Sequence[Verdict]) -> Judgement:

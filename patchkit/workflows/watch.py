@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchkit.errors import RequestError
 from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, patch_tree, source_of
 from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.lock import recipe_digest
@@ -33,12 +34,13 @@ Pairs = dict[str, dict[str, VerdictPair]]  # subject → node → verdicts
 
 @dataclass(frozen=True)
 class WatchRequest:
-    """What to watch. `axis` None: releases for a package, commits for git."""
+    """What to watch. `axis` None: releases for a package, commits for git; `restart` forgets the earlier looks."""
 
     recipe: Path
     source: Preference
     since: str
     axis: Axis | None = None
+    restart: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,13 @@ def watch(toolkit: Toolkit, request: WatchRequest, tell: Tell) -> WatchReport:
     Raises `RequestError` for a recipe or ref that is wrong and an upstream that does not answer.
     """
     opened = open_recipe(toolkit, request.recipe, request.source)
+    if not opened.loaded.selected:
+        raise RequestError(f"{opened.loaded.path}: the recipe names no issue", "add `issues: [NAME]` to it")
     source = source_of(opened, opened.loaded.recipe.main_upstream)
     axis: Axis = request.axis or ("releases" if source.kind == "package" else "commits")
     line = _find_line(source, axis, request.since)
     key = _key(opened, line)
-    memory = _recall(toolkit.cache.read_record("watch", key))
+    memory = Memory() if request.restart else _recall(toolkit.cache.read_record("watch", key))
     watcher = Watcher(opened, line, tell, memory.pairs, list(memory.changes))
     report = watcher.look(memory.newest if memory.newest in line.nodes else line.nodes[0], bool(memory.newest))
     toolkit.cache.write_record("watch", key, _remember(watcher))
@@ -110,7 +114,15 @@ class Watcher:
     def look(self, base: str, been_here: bool) -> WatchReport:
         """Compare the newest commit with the base, and find the turns between them."""
         newest, new = self.line.nodes[-1], len(self.line.nodes) - 1 - self.line.nodes.index(base)
-        self.tell({"event": "start", "upstream": self.line.source.upstream, **self._span(base), "new": new})
+        self.tell(
+            {
+                "event": "start",
+                "upstream": self.line.source.upstream,
+                **self._span(base),
+                "new": new,
+                "resumed": been_here,
+            }
+        )
         conflict = self._find_conflict(base, newest)
         subjects = {_subject(issue, repro).name: (issue, repro) for issue, repro in self._selected()}
         for name, (issue, repro) in subjects.items():

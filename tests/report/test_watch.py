@@ -36,3 +36,11 @@ def test_events_are_lines_for_people() -> None:
     assert report.conflict is not None
     assert event_text(conflict_document(report.conflict)) == "v0.30.0       conflict        the series"
     assert event_text(summary_document(report)) == ""
+
+
+def test_lines_for_people_cut_commit_ids_and_say_absent_as_the_reports_do() -> None:
+    start = {"event": "start", "upstream": "vllm", "since": "a" * 40, "newest": "b" * 40, "new": 3, "resumed": True}
+    assert event_text(start) == f"watch vllm since {'a' * 12}, where the last look ended: 3 new, newest {'b' * 12}"
+    probe = {"event": "probe", "at": "v1", "issue": "i", "repro": "r", "series": "with", "answer": "good"}
+    assert event_text({**probe, "reason": "absent"}).split() == ["v1", "i/r", "with", "absent"]
+    assert event_text({**probe, "reason": "passed"}).split() == ["v1", "i/r", "with", "good"]

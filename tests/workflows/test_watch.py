@@ -126,6 +126,25 @@ def test_the_next_look_starts_where_the_last_one_ended(toolkit: Toolkit, tmp_pat
     assert [t.change.value for t in report.transitions] == ["still-good", "newly-bad", "still-bad"]
 
 
+def test_a_look_from_the_start_again_tells_the_same_and_runs_nothing(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, _ = linear(tmp_path, ["good"] * 14 + ["fault"] * 6)
+    first, told_first = look(toolkit, world, "v1.0.0")
+    runs = world.runs
+    assert look(toolkit, world, "v1.0.0")[1][0]["resumed"]
+    events: Events = []
+    again = watch(toolkit, WatchRequest(world.recipe, "git", "v1.0.0", "releases", restart=True), events.append)
+    assert world.runs == runs
+    assert not events[0]["resumed"]
+    assert (again.since, again.new, told(events)) == (first.since, first.new, told(told_first))
+
+
+def test_a_recipe_without_issues_cannot_be_watched(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, _ = linear(tmp_path, ["good", "fault"])
+    world.recipe.write_text(world.recipe.read_text().replace("issues: [fault]\n", ""))
+    with pytest.raises(RequestError, match="the recipe names no issue"):
+        look(toolkit, world, "v1.0.0")
+
+
 def test_a_changed_patch_is_judged_from_the_start(toolkit: Toolkit, tmp_path: Path) -> None:
     world, _ = linear(tmp_path, ["fault"] * 7)
     look(toolkit, world, "v1.0.0")
