@@ -6,7 +6,8 @@ from patchkit.errors import RequestError
 from patchkit.recipe.model import Upstream
 from patchkit.source.package_source import PackageSource
 from patchkit.source.source import Preference, Source
-from patchkit.tools.git.mirror import Mirror, redact
+from patchkit.tools.git.client import redact
+from patchkit.tools.git.mirror import Mirror
 from patchkit.tools.toolkit import Toolkit
 
 

@@ -6,7 +6,6 @@ and importing it again gives the same commit or proves that it changed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from packaging.version import Version
 
 from patchkit.errors import StoreFailure
 from patchkit.source.archive import Member, read_archive
-from patchkit.tools.git.mirror import fast_import
+from patchkit.tools.git.client import fast_import, sweep
 from patchkit.tools.git.objects import COMMITTER, Repository, create_repository
 from patchkit.tools.toolkit import Toolkit
 
@@ -90,26 +89,18 @@ class ReleaseStore:
 
     def _import(self, sdist: Sdist, archive: Path) -> Release:
         self._toolkit.progress.step(f"import {sdist.filename}")
-        self._sweep()  # of a run that was killed
         tag = f"refs/tags/v{sdist.version}"
         stream = import_stream(read_archive(archive), tag, f"{self.package} {sdist.version}\n")
         try:
             fast_import(self._toolkit, self.repository.path, stream)
         finally:
-            self._sweep()
+            sweep(self.repository.path)
         commit = self.repository.find_ref(tag)
         if commit is None:
             raise StoreFailure(f"{self.repository.path}: {tag} is not there after the import", "run again")
         release = Release(self.package, sdist.version, commit, sdist.sha256 or "", sdist.filename)
         self._toolkit.cache.write_record(self._records, sdist.version, asdict(release))
         return release
-
-    def _sweep(self) -> None:
-        """Remove what an import that did not end well left: git's half packs and its crash reports."""
-        for pattern in ("fast_import_crash_*", "objects/pack/tmp_*"):
-            for path in self.repository.path.glob(pattern):
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
 
 
 def import_stream(members: Iterable[Member], ref: str, message: str) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ from requests.auth import HTTPBasicAuth
 
 from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.cache import digest_file, digest_of, storage_errors
-from patchkit.tools.git.mirror import redact
+from patchkit.tools.git.client import redact
 from patchkit.tools.toolkit import Toolkit
 
 Answer = TypeVar("Answer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ import pytest
 
 from patchkit.errors import RemoteUnavailable, RequestError, StoreFailure
 from patchkit.tools.cache import Cache
-from patchkit.tools.git.mirror import Mirror, check_url, describe, fast_import, redact
+from patchkit.tools.git import client
+from patchkit.tools.git.client import check_url, fast_import, redact
+from patchkit.tools.git.mirror import Mirror, describe
 from patchkit.tools.git.objects import create_repository
 from patchkit.tools.process import end_children
 from patchkit.tools.toolkit import Toolkit
@@ -297,3 +300,54 @@ def test_an_interrupt_that_ends_git_too_stays_an_interrupt(tmp_path: Path) -> No
 
     with pytest.raises(KeyboardInterrupt):
         fast_import(Toolkit(Cache(tmp_path / "store"), Heard()), repository.path, interrupted())
+
+
+def test_locks_and_half_packs_of_a_git_that_was_killed_are_in_nobody_s_way(
+    tmp_path: Path, upstream: GitRepository
+) -> None:
+    first = mirror(upstream, tmp_path)
+    first.clone()
+    left = [first.path / name for name in ("packed-refs.lock", "refs/heads/main.lock", "objects/pack/tmp_pack_x")]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    moved = upstream.commit({"a.py": "a = 3\n"}, "third")
+    assert mirror(upstream, tmp_path).find("main") == moved
+    assert [path for path in left if path.exists()] == []
+
+
+def test_an_upstream_that_git_cannot_take_over_is_refused_in_words(tmp_path: Path, upstream: GitRepository) -> None:
+    shallow, sha256 = tmp_path / "shallow", tmp_path / "sha256"
+    upstream.commit({"a.py": "a = 3\n"}, "third")
+    clone = ["git", "clone", "-q", "--bare", "--depth=1", f"file://{upstream.path}", str(shallow)]
+    subprocess.run(clone, check=True, capture_output=True)
+    subprocess.run(["git", "init", "-q", "--bare", "--object-format=sha256", str(sha256)], check=True)
+    tree = subprocess.run(["git", "-C", sha256, "mktree"], input=b"", check=True, capture_output=True).stdout.strip()
+    who = ["-c", "user.name=A", "-c", "user.email=a@b"]
+    commit = ["git", "-C", sha256, *who, "commit-tree", "-m", "one", tree]
+    made = subprocess.run(commit, check=True, capture_output=True).stdout.strip()
+    subprocess.run(["git", "-C", sha256, "update-ref", "refs/heads/main", made], check=True)
+    for path, words in ((shallow, "is a shallow clone"), (sha256, "names its objects by SHA-256")):
+        store = tmp_path / f"store-{path.name}"
+        with pytest.raises(RemoteUnavailable, match=words):
+            Mirror(Toolkit(Cache(store)), str(path)).clone()
+        assert not list((store / "mirrors").glob("*"))
+
+
+def test_an_upstream_that_lost_objects_is_told_apart_from_a_dead_network(
+    tmp_path: Path, upstream: GitRepository
+) -> None:
+    command = ["git", "-C", str(upstream.path), "rev-parse", "main:a.py"]
+    blob = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    (upstream.path / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(RemoteUnavailable, match="is damaged") as caught:
+        mirror(upstream, tmp_path).clone()
+    assert "fsck" in caught.value.hint
+
+
+def test_a_server_that_accepts_and_says_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SILENT_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"git://127.0.0.1:{server.getsockname()[1]}/x"
+        with pytest.raises(RemoteUnavailable, match="nothing came for 1 s"):
+            Mirror(Toolkit(Cache(tmp_path / "store")), url).clone()
