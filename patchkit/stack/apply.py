@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from patchkit.recipe.condition import Facts, parse_condition
 from patchkit.recipe.model import Change
@@ -18,23 +19,41 @@ from patchkit.stack.series import StackPatch
 from patchkit.tools.git.objects import Delta, Repository
 
 
+@dataclass(frozen=True)
+class Step:
+    """One patch of a series on its way: the tree that it met, what was made of it, and the record of that."""
+
+    patch: StackPatch
+    tree: str
+    attempt: Attempt
+    record: PatchRecord
+
+
 def apply_series(source: Source, base: Tree, series: Sequence[StackPatch], facts: Facts) -> SeriesResult:
     """Apply patches one on top of the other; after one that fails the rest is tried on the tree without it.
 
     Nothing but objects is written to the store. Raises `RequestError` for what is wrong at every commit (a commit to
     revert that upstream does not have).
     """
-    tree = base.id
-    records: list[PatchRecord] = []
-    lineage = open_lineage(source, base.commit)
-    for patch in series:
-        attempt = _attempt_patch(Ground(source, base.commit, tree, lineage), patch, facts, records)
-        deltas = base.repository.diff(tree, attempt.tree)
-        attempt = _pass_gate(base.repository, tree, attempt, deltas)
-        records.append(_record(patch, attempt, deltas))
-        tree = attempt.tree
+    ground = Ground(source, base.commit, base.id, open_lineage(source, base.commit))
+    steps = tuple(walk_series(ground, series, facts))
+    records = tuple(step.record for step in steps)
+    tree = steps[-1].attempt.tree if steps else base.id
     stands = all(record.outcome.stands for record in records)
-    return SeriesResult(tuple(records), PatchedTree(tree, base, tuple(records)) if stands else None)
+    return SeriesResult(records, PatchedTree(tree, base, records) if stands else None)
+
+
+def walk_series(ground: Ground, series: Sequence[StackPatch], facts: Facts) -> Iterator[Step]:
+    """Apply patches one on top of the other from a ground on, and yield what became of each."""
+    records: list[PatchRecord] = []
+    repository = ground.source.repository
+    for patch in series:
+        attempt = _attempt_patch(ground, patch, facts, records)
+        deltas = repository.diff(ground.tree, attempt.tree)
+        attempt = _pass_gate(repository, ground.tree, attempt, deltas)
+        records.append(_record(patch, attempt, deltas))
+        yield Step(patch, ground.tree, attempt, records[-1])
+        ground = replace(ground, tree=attempt.tree)
 
 
 def open_lineage(source: Source, commit: Commit) -> Lineage | None:
@@ -49,7 +68,7 @@ def _attempt_patch(ground: Ground, patch: StackPatch, facts: Facts, records: Seq
         decision = parse_condition(condition).decide(facts)
         if not decision.holds:
             return Attempt(Outcome.NOT_APPLICABLE, "none", decision.reason, ground.tree)
-    change, reason = _choose_change(patch.changes, facts)
+    change, reason = choose_change(patch.changes, facts)
     if change is None:
         return Attempt(Outcome.NOT_APPLICABLE, "none", reason, ground.tree)
     if missing := _missing_requirement(patch, records):
@@ -57,7 +76,7 @@ def _attempt_patch(ground: Ground, patch: StackPatch, facts: Facts, records: Seq
     return apply_change(ground, patch, change)
 
 
-def _choose_change(changes: Sequence[Change], facts: Facts) -> tuple[Change | None, str]:
+def choose_change(changes: Sequence[Change], facts: Facts) -> tuple[Change | None, str]:
     """Return the first change whose condition holds; else None and why none of them does."""
     reasons = []
     for change in changes:

@@ -47,17 +47,20 @@ def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
     return apply_history(ground.source, ground.tree, change)
 
 
+def read_diff(folder: Path, change: ChangePatch) -> tuple[Patch, ...]:
+    """Return the patches of a diff without the files that `exclude` leaves out. Raises `MalformedPatch`."""
+    return _without(parse_patches(_read_file(folder / change.patch), change.strip, change.root), change.exclude)
+
+
 def _apply_diff(ground: Ground, folder: Path, change: ChangePatch) -> Attempt:
-    data = _read_file(folder / change.patch)
     try:
-        patches = parse_patches(data, change.strip, change.root)
+        kept = read_diff(folder, change)
     except MalformedPatch as error:
         return Attempt(Outcome.BROKEN, "none", f"{change.patch}: {error}", ground.tree)
-    kept = _without(patches, change.exclude)
     if not kept:
         return Attempt(Outcome.NOT_APPLICABLE, "none", "`exclude` leaves nothing of it", ground.tree)
     attempt = climb(Footing(ground.source.repository, ground.tree, ground.lineage, ground.dry), kept)
-    if attempt.outcome is Outcome.TARGET_GONE and change.strip and _names_files(ground, data, change):
+    if attempt.outcome is Outcome.TARGET_GONE and change.strip and _names_files(ground, folder, change):
         detail = f"{attempt.detail}; the names fit with `strip: 0`"
         return Attempt(attempt.outcome, attempt.method, detail, attempt.tree, attempt.files)
     return attempt
@@ -70,9 +73,10 @@ def _without(patches: Sequence[Patch], globs: Sequence[str]) -> tuple[Patch, ...
     return tuple(patch for patch in kept if patch.files)
 
 
-def _names_files(ground: Ground, data: bytes, change: ChangePatch) -> bool:
+def _names_files(ground: Ground, folder: Path, change: ChangePatch) -> bool:
     """Return whether a diff names a file of the tree when nothing is stripped from its names."""
     try:
+        data = _read_file(folder / change.patch)
         files = [file for patch in parse_patches(data, 0, change.root) for file in patch.files]
     except MalformedPatch:
         return False

@@ -3,7 +3,8 @@
 A run of a hunk (removed lines and what comes in their place) is taken only where
 
 - the removed lines stand once in the same enclosing definition, next to a line of the patch's own context; or
-- lines are only added, and the two lines that the patch shows around them stand next to each other once there.
+- lines are only added, and the two lines that the patch shows around them, neither blank, stand there once each, side
+  by side.
 
 What it makes must not stand there already, runs keep their order, and `scope` looks at the result. Never a guess.
 """
@@ -64,11 +65,10 @@ def anchor_file(view: View, file: FilePatch, images: Images) -> FileResult:
         return merged
     mode, data = found
     image = images.get(file.line)
-    placed = _place(split_lines(data), data, file, image)
+    placed = anchor_content(file, data, image)
     if placed is None:
         return merged
-    edits, hunks = placed
-    made = _apply(split_lines(data), edits)
+    made, hunks = placed
     if image is not None:
         result = judge_merge(file, image, data, made, Outcome.ANCHORED)
         if result.outcome is not Outcome.ANCHORED:
@@ -81,10 +81,9 @@ def _is_edit(file: FilePatch) -> bool:
     return bool(file.hunks) and file.old_path is not None and file.new_path is not None and not file.moves
 
 
-def _place(
-    lines: list[bytes], data: bytes, file: FilePatch, image: Image | None
-) -> tuple[list[Edit], tuple[HunkResult, ...]] | None:
-    """Return an edit for each hunk or run, in order, and where the hunks landed; None when one has no place."""
+def anchor_content(file: FilePatch, data: bytes, image: Image | None) -> tuple[bytes, tuple[HunkResult, ...]] | None:
+    """Return a content with all hunks of a patch on it, and where they landed; None when one has no place."""
+    lines = split_lines(data)
     edits: list[Edit] = []
     hunks: list[HunkResult] = []
     spans = find_spans(data) if file.path.endswith(".py") else ()
@@ -102,7 +101,7 @@ def _place(
         edits += made
         hunks.append(result)
     in_order = all(one.end <= other.start for one, other in pairwise(edits))
-    return (edits, tuple(hunks)) if edits and in_order else None
+    return (_apply(lines, edits), tuple(hunks)) if edits and in_order else None
 
 
 def _edits_of(exact: HunkResult, hunk: Hunk) -> list[Edit]:
@@ -183,9 +182,12 @@ def _anchor_hunk(ground: _Ground, hunk: Hunk) -> list[Edit]:
 def _places_of(ground: _Ground, run: _Run) -> list[int]:
     """Return where the removed lines stand, or (none removed) the gap between the two neighbours."""
     if not run.removed:
-        if not (run.before and run.after) or not (_tells(run.before[-1:]) or _tells(run.after[:1])):
+        if not (run.before and run.after):
             return []
-        return [start + 1 for start in _find(ground, [run.before[-1], run.after[0]])]
+        beside = [run.before[-1], run.after[0]]
+        if not all(line.strip() and len(_find(ground, [line])) == 1 for line in beside):
+            return []
+        return [start + 1 for start in _find(ground, beside)]
     places = _find(ground, run.removed)
     if len(places) != 1 or not _tells(run.removed):
         return []

@@ -13,9 +13,10 @@ LISTED_FAILURES = 3  # of one patch in its detail: the first ones tell what is w
 
 
 class HunkState(StrEnum):
-    """applied: at `line`. anchored: its first change is. upstream: it is there already. failed: see the message."""
+    """applied: at `line`; anchored: its first change is; merged: with the file; upstream: there already; or failed."""
 
     APPLIED = "applied"
+    MERGED = "merged"
     ANCHORED = "anchored"
     UPSTREAM = "upstream"
     FAILED = "failed"
@@ -76,6 +77,11 @@ def is_test(path: str) -> bool:
     return _test_folder(path) != ""
 
 
+def exclude_globs(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the globs that leave out the folders of tests in which these files lie."""
+    return tuple(sorted({f"{folder}/**" for path in paths if (folder := _test_folder(path))}))
+
+
 def _test_folder(path: str) -> str:
     """Return the outermost folder of tests that a file lies in, '' when it lies in none."""
     folders = (folder.as_posix() for folder in reversed(PurePosixPath(path).parents))
@@ -91,7 +97,7 @@ def _summarize_failure(failed: Sequence[FileResult], total: int) -> tuple[Outcom
     if Outcome.BROKEN in outcomes:
         return Outcome.BROKEN, detail
     if len(failed) < total and all(is_test(result.path) for result in failed):
-        globs = ", ".join(sorted({f'"{_test_folder(result.path)}/**"' for result in failed}))
+        globs = ", ".join(f'"{glob}"' for glob in exclude_globs([result.path for result in failed]))
         return Outcome.TEST_ONLY, f"only tests fail (exclude: [{globs}] leaves them out): {detail}"
     return outcomes.pop() if outcomes in ({Outcome.TARGET_GONE}, {Outcome.REVIEW}) else Outcome.CONFLICT, detail
 

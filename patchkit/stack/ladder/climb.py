@@ -21,7 +21,8 @@ from patchkit.tools.git.objects import Repository
 Rung = Callable[[View, FilePatch, Images], FileResult]
 
 RUNGS: tuple[tuple[str, Rung], ...] = (("merge", merge_file), ("anchor", anchor_file))
-ANSWERS = {Outcome.BROKEN, Outcome.TARGET_GONE}  # of the first rung, which no other can better
+# Of the first rung, which no other betters: where only tests fail, leaving them out beats merging the product too.
+ANSWERS = {Outcome.BROKEN, Outcome.TARGET_GONE, Outcome.TEST_ONLY}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ A diff is merged file by file: what it was made for, what it makes of that, and 
 
 from __future__ import annotations
 
-from patchkit.stack.ladder.attempt import Attempt, FileResult
+from dataclasses import replace
+
+from patchkit.stack.ladder.attempt import Attempt, FileResult, HunkResult, HunkState
 from patchkit.stack.ladder.exact import apply_file
 from patchkit.stack.ladder.view import View
 from patchkit.stack.lineage.lineage import Image, Images
@@ -48,11 +50,19 @@ def merge_file(view: View, file: FilePatch, images: Images) -> FileResult:
     if merged is None:
         return exact
     result = judge_merge(file, image, data, merged)
+    if result.outcome is Outcome.MERGED:
+        result = replace(result, hunks=tuple(map(_merged_hunk, exact.hunks)))
+    if result.outcome is Outcome.REVIEW:
+        return replace(result, hunks=exact.hunks)
     if result.outcome.stands:
         view.write(file.new_path, file.new_mode or mode, merged)
         if file.moves and not file.copies:
             view.move_away(str(file.old_path))
     return result
+
+
+def _merged_hunk(hunk: HunkResult) -> HunkResult:
+    return HunkResult(hunk.number, HunkState.MERGED) if hunk.state is HunkState.FAILED else hunk
 
 
 def judge_merge(
@@ -61,7 +71,9 @@ def judge_merge(
     """Return what became of a file that was `data`: upstream already, done, or for review where the gate objects."""
     if made == data and not file.moves:
         return FileResult(file.path, Outcome.ALREADY_UPSTREAM)
-    python = file.path.endswith(".py")
-    if complaint := check_scope((image.before, image.after), (data, made), python):
+    complaint = check_scope((image.before, image.after), (data, made), file.path.endswith(".py"))
+    if not complaint and outcome is Outcome.MERGED and not image.named:
+        complaint = "the patch does not name the content that it was made for, and others changed the lines around it"
+    if complaint:
         return FileResult(file.path, Outcome.REVIEW, message=f"{outcome.value}, but {complaint}")
     return FileResult(file.path, outcome)

@@ -33,7 +33,7 @@ def find_images(repository: Repository, patches: Sequence[Patch], lineage: Linea
 
 
 def _find_all(repository: Repository, patches: Sequence[Patch], lineage: Lineage | None) -> Images:
-    made: dict[str, bytes] = {}
+    made: dict[str, Image] = {}
     found: dict[int, Image] = {}
     for file in (file for patch in patches for file in patch.files):
         if file.old_path is None or file.binary is not None or not file.hunks:
@@ -41,17 +41,17 @@ def _find_all(repository: Repository, patches: Sequence[Patch], lineage: Lineage
         image = _find_image(repository, file, made.get(file.old_path), lineage)
         if image is not None:
             found[file.line] = image
-            made[file.path] = image.after
+            made[file.path] = image
     return found
 
 
-def _find_image(repository: Repository, file: FilePatch, made: bytes | None, lineage: Lineage | None) -> Image | None:
+def _find_image(repository: Repository, file: FilePatch, made: Image | None, lineage: Lineage | None) -> Image | None:
     """Return the first content that all hunks fit where they say; else the first that they fit at all."""
     moved: Image | None = None
-    for data in _candidates(repository, file, made, lineage):
+    for data, named in _candidates(repository, file, made, lineage):
         placed = place_hunks(split_lines(data), file.hunks)
         if all(hunk.state is HunkState.APPLIED for hunk in placed.hunks):
-            image = Image(data, b"".join(placed.lines))
+            image = Image(data, b"".join(placed.lines), named)
             if not any(hunk.offset for hunk in placed.hunks):
                 return image
             moved = moved or image
@@ -59,14 +59,15 @@ def _find_image(repository: Repository, file: FilePatch, made: bytes | None, lin
 
 
 def _candidates(
-    repository: Repository, file: FilePatch, made: bytes | None, lineage: Lineage | None
-) -> Iterator[bytes]:
+    repository: Repository, file: FilePatch, made: Image | None, lineage: Lineage | None
+) -> Iterator[tuple[bytes, bool]]:
+    """Yield contents with whether the patch names them."""
     if made is not None:
-        yield made
+        yield made.after, made.named
     if file.old_blob and (blob := find_blob(repository, file.old_blob)):
-        yield repository.read_blob(blob)
+        yield repository.read_blob(blob), True
     for past in filter(None, (lineage, lineage.later() if lineage else None)):
         for count, data in enumerate(past.contents(str(file.old_path))):
             if count >= SEARCHED:
                 break
-            yield data
+            yield data, False

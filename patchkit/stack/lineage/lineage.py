@@ -11,10 +11,11 @@ from patchkit.tools.git.objects import Repository
 
 @dataclass(frozen=True)
 class Image:
-    """A file before a patch and after it, where the patch was made."""
+    """A file before a patch and after it, where the patch was made; `named` by the patch itself, else found to fit."""
 
     before: bytes
     after: bytes
+    named: bool = True
 
 
 Images = Mapping[int, Image]  # by the line of the file patch in its patch file, which no two share
@@ -27,12 +28,17 @@ class Lineage:
     repository: Repository
     commit: str
     tip: str = ""
+    expected: frozenset[str] = frozenset()  # files that will be asked for: read together with the first one
     changes: dict[str, tuple[FileChange, ...]] = field(default_factory=dict)
     images: dict[tuple[object, ...], Images] = field(default_factory=dict)  # of patches; see `find_images`
+    newer: Lineage | None = None
 
     def prepare(self, paths: Collection[str]) -> None:
         """Read the history of several files at once."""
         missing = [path for path in dict.fromkeys(paths) if path not in self.changes]
+        if not missing:
+            return
+        missing += [path for path in sorted(self.expected) if path not in self.changes and path not in missing]
         found: dict[str, list[FileChange]] = {path: [] for path in missing}
         for change in file_log(self.repository, self.commit, missing):
             if change.path in found:
@@ -48,7 +54,9 @@ class Lineage:
         """Return the lineage of the tip, where that is another commit."""
         if not self.tip or self.tip == self.commit:
             return None
-        return Lineage(self.repository, self.tip)
+        if self.newer is None:
+            self.newer = Lineage(self.repository, self.tip, expected=self.expected)
+        return self.newer
 
     def contents(self, path: str) -> Iterator[bytes]:
         """Yield the contents that a file ever had, newest first; those that the repository lacks are passed over."""

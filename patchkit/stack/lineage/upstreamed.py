@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from patchkit.stack.ladder.attempt import HunkState, is_test
 from patchkit.stack.ladder.place import place_hunks
@@ -21,6 +22,7 @@ from patchkit.stack.patch.model import FilePatch, Patch
 from patchkit.tools.git.lines import merge_lines
 from patchkit.tools.git.log import FileChange
 
+WITNESSES = 4  # files whose history is asked first; the others are looked at in the trees of the commits found
 _NUMBER = re.compile(r"\(#(\d+)\)")
 
 
@@ -42,16 +44,19 @@ def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | 
     Only product files count, where the patch has some. Raises `StoreFailure` when history cannot be read.
     """
     wanted = _wanted(lineage, patches)
-    if not wanted:
-        return None
-    lineage.prepare([one.path for one in wanted])
-    turns = {change.commit: change.time for one in wanted for change in one.turns()}
-    for commit in sorted(turns, key=lambda commit: -turns[commit]):
-        if all(one.is_there_at(commit, turns[commit]) for one in wanted):
-            if any(one.is_taken_back_after(turns[commit]) for one in wanted):
-                return None
-            subject = lineage.repository.read_commit(commit).subject
-            return Upstreamed(commit, subject, _recognise(subject, patches))
+    for witnesses in filter(None, (wanted[:WITNESSES], wanted[WITNESSES:])):
+        lineage.prepare([one.path for one in witnesses])
+        turns = [one.turns() for one in witnesses]
+        if not all(turns):
+            return None
+        times = {change.commit: change.time for found in turns for change in found}
+        for commit in sorted(times, key=lambda commit: -times[commit]):
+            tree = lineage.repository.read_commit(commit).tree
+            if all(one.is_there_in(tree) for one in wanted):
+                if any(one.is_taken_back_after(times[commit]) for one in witnesses):
+                    return None
+                subject = lineage.repository.read_commit(commit).subject
+                return Upstreamed(commit, subject, _recognise(subject, patches))
     return None
 
 
@@ -73,12 +78,10 @@ class _Wanted:
         log = self.lineage.log(self.path)
         return [change for change in log if self._is_there(change.new) and not self._is_there(change.old)]
 
-    def is_there_at(self, commit: str, time: int) -> bool:
-        """Return whether the file was as the patch makes it right after a commit, which may be another file's."""
-        log = self.lineage.log(self.path)
-        at = next((change for change in log if change.commit == commit), None)
-        at = at or next((change for change in log if change.time <= time), None)
-        return at is not None and self._is_there(at.new)
+    def is_there_in(self, tree: str) -> bool:
+        """Return whether the file is as the patch makes it in a tree."""
+        entry = self.lineage.repository.entry(tree, self.path)
+        return self._is_there(entry.blob if entry else "")
 
     def is_taken_back_after(self, time: int) -> bool:
         """Return whether a later commit undid what the patch does to the file."""
@@ -115,10 +118,17 @@ def _holds(lineage: Lineage, image: Image, data: bytes) -> bool:
     """Return whether merging a change into a content leaves it as it is; asked only where its new lines are there."""
     if data == image.before:
         return False
-    before, after, there = (Counter(side.split(b"\n")) for side in (image.before, image.after, data))
-    if any(there[line] < number for line, number in (after - before).items() if line.strip()):
+    padded = b"\n" + data + b"\n"
+    if any(b"\n" + line + b"\n" not in padded for line in _added(image)):
         return False
     return merge_lines(lineage.repository, image.before, data, image.after) == data
+
+
+@lru_cache(maxsize=64)
+def _added(image: Image) -> tuple[bytes, ...]:
+    """Return the lines that a change adds on balance."""
+    more = Counter(image.after.split(b"\n")) - Counter(image.before.split(b"\n"))
+    return tuple(line for line in more if line.strip())
 
 
 def _wanted(lineage: Lineage, patches: Sequence[Patch]) -> list[_Wanted]:
@@ -128,13 +138,12 @@ def _wanted(lineage: Lineage, patches: Sequence[Patch]) -> list[_Wanted]:
         if file.binary is not None or file.moves or not file.hunks:
             return []
         by_path.setdefault(file.path, []).append(file)
-    lineage.prepare(list(by_path))
     images = find_images(lineage.repository, patches, lineage)
     product = {path: files for path, files in by_path.items() if not is_test(path)} or by_path
     wanted = []
     for files in product.values():
         found = [image for file in files if (image := images.get(file.line)) is not None]
-        whole = Image(found[0].before, found[-1].after) if len(found) == len(files) else None
+        whole = Image(found[0].before, found[-1].after, found[0].named) if len(found) == len(files) else None
         wanted.append(_Wanted(lineage, tuple(files), whole))
     return wanted
 

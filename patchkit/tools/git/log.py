@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ from patchkit.errors import StoreFailure
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.process import run_process
 
-NO_BLOB = "0" * 40
+NO_BLOB = b"0" * 40
+FEW = 12  # files: with more, git compares names for longer than it takes to print all changes of all files
 FORMAT = ("--format=commit %H %ct", "--raw", "--no-abbrev", "--no-renames")
 SETTINGS = ("git", "--literal-pathspecs", "-c", "core.quotePath=off")
 
@@ -35,19 +37,26 @@ def file_log(repository: Repository, start: str, paths: Sequence[str]) -> tuple[
     if not paths:
         return ()
     env = {"GIT_DIR": str(repository.path), "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C", "HOME": "/nonexistent"}
-    done = run_process([*SETTINGS, "log", *FORMAT, start, "--", *paths], env=env)
+    chosen = paths if len(paths) <= FEW else ()
+    done = run_process([*SETTINGS, "log", *FORMAT, start, "--", *chosen], env=env)
     if done.exit_code:
         raise StoreFailure(f"{repository.path}: cannot read its history: {done.complaint}", "is the repository whole?")
+    wanted = {os.fsencode(path): path for path in paths}
     changes: list[FileChange] = []
     commit, time = "", 0
-    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
-        if line.startswith("commit "):
-            commit, time = line[7:47], int(line[48:])
-        elif line.startswith(":"):
-            fields, _, path = line.partition("\t")
-            old, new = (("" if blob == NO_BLOB else blob) for blob in fields.split(" ")[2:4])
-            changes.append(FileChange(commit, time, path, old, new))
+    for line in done.stdout.splitlines():
+        if line.startswith(b":"):
+            fields, _, name = line.partition(b"\t")
+            if (path := wanted.get(name)) is not None:
+                old, new = (_blob(field) for field in fields.split(b" ")[2:4])
+                changes.append(FileChange(commit, time, path, old, new))
+        elif line.startswith(b"commit "):
+            commit, time = line[7:47].decode(), int(line[48:])
     return tuple(changes)
+
+
+def _blob(field: bytes) -> str:
+    return "" if field == NO_BLOB else field.decode()
 
 
 def find_renamed(repository: Repository, commit: str, path: str) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.stack.outcome import Outcome
-from tests.stack.upstreams import Upstream
+from tests.stack.upstreams import MODULE, Upstream
 
 READ = "            return stream.read()\n"
 STRIPPED = "            return stream.read().strip()\n"
@@ -34,20 +34,30 @@ def test_a_diff_with_changed_context_is_merged_with_the_blob_it_names(upstream: 
     assert upstream.result(attempt) == wanted
 
 
-def test_a_diff_that_names_no_blob_is_merged_with_the_content_of_history_that_it_fits(upstream: Upstream) -> None:
-    carried, wanted = moved_on(upstream)
-    upstream.git.commit({"x.py": "gone = 1\n"}, branch="unrelated")
-    attempt = upstream.climb(upstream.plain(carried))
-    assert (attempt.outcome, upstream.result(attempt)) == (Outcome.MERGED, wanted)
+def test_a_diff_that_names_no_blob_is_merged_with_what_it_fits_in_history_for_review(upstream: Upstream) -> None:
+    diff = upstream.plain(
+        upstream.carried(READ, READ + "            # not reached\n")
+    )  # beside a blank line: no anchor
+    upstream.edit("            return None\n", "            return ''\n")
+    attempt = upstream.climb(diff)
+    assert (attempt.outcome, attempt.tree) == (Outcome.REVIEW, upstream.git.tree_of(upstream.git.head()))
+    assert "does not name the content that it was made for" in attempt.detail
 
 
 def test_a_patch_for_a_newer_commit_is_merged_with_what_the_tip_knows(upstream: Upstream) -> None:
     old = upstream.git.head()
     upstream.edit("            return None\n", "            return ''\n")
-    carried = upstream.carried(READ, STRIPPED)
-    diff = upstream.plain(carried)
-    assert upstream.climb(diff, old, tip="main").outcome is Outcome.MERGED
-    assert upstream.climb(diff, old, tip="main").detail == "x.py: three-way merge"
+    diff = upstream.plain(upstream.carried(READ, READ + "            # not reached\n"))
+    assert upstream.climb(diff, old, tip="main").outcome is Outcome.REVIEW
+    assert upstream.climb(diff, old).outcome is Outcome.CONFLICT
+
+
+def test_where_only_tests_fail_nothing_is_merged(upstream: Upstream) -> None:
+    upstream.git.commit({"tests/test_x.py": MODULE})
+    text = upstream.text().replace(READ, STRIPPED)
+    carried = upstream.patch({"x.py": text, "tests/test_x.py": text})
+    upstream.edit("            return None\n", "            return ''\n", path="tests/test_x.py")
+    assert upstream.climb(upstream.diff(carried)).outcome is Outcome.TEST_ONLY
 
 
 def test_both_sides_on_one_line_is_a_conflict_and_leaves_the_tree(upstream: Upstream) -> None:
@@ -64,7 +74,7 @@ def test_a_mailbox_is_merged_patch_by_patch(upstream: Upstream) -> None:
         {"x.py": upstream.text("work").replace("strip()", "strip().lower()")}, "second", branch="work"
     )
     upstream.edit("            return None\n", "            return ''\n")
-    diffs = [upstream.plain(commit) for commit in (first, second)]
+    diffs = [upstream.diff(first), upstream.plain(second)]
     mails = [b"From 0 Mon Sep 17 00:00:00 2001\nFrom: A <a@b>\nSubject: s\n\n---\n" + diff for diff in diffs]
     attempt = upstream.climb(b"".join(mails))
     assert attempt.outcome is Outcome.MERGED

@@ -1,0 +1,1 @@
+"""How a series stands, for people and for programs."""

@@ -1,0 +1,72 @@
+"""How a series stands, in plain text: a table for one commit, a matrix for several, and what made it so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchkit.report.text import align, flatten
+from patchkit.stack.status.model import HunkAnswer, HunkStatus, PatchStatus, RefStatus
+from patchkit.stack.status.window import Window
+
+QUIET = {HunkAnswer.APPLIES, HunkAnswer.OFFSET}  # hunks that need no line of their own
+SHORT = 12
+
+
+def status_text(refs: Sequence[RefStatus]) -> str:
+    """Return a table of the patches against one commit, or a matrix against several, with the hunks that differ."""
+    if not refs[0].patches:
+        return "the series is empty"
+    if len(refs) == 1:
+        head = f"against  {refs[0].commit.name}  commit {refs[0].commit.id[:SHORT]}"
+        rows = [(patch.patch, patch.outcome.value, patch.method, _reason(patch)) for patch in refs[0].patches]
+        return "\n".join([head, align(("patch", "outcome", "method", "detail"), rows), *_details(refs[0])])
+    names = [patch.patch for patch in refs[0].patches]
+    cells = [(name, *(ref.patches[index].outcome.value for ref in refs)) for index, name in enumerate(names)]
+    lines = [align(("patch", *(ref.commit.name for ref in refs)), cells)]
+    for ref in refs:
+        if details := _details(ref):
+            lines += [f"at {ref.commit.name}", *details]
+    return "\n".join(lines)
+
+
+def window_text(windows: Sequence[Window]) -> str:
+    """Return from where to where each patch stands alike, oldest commits first."""
+    rows = [
+        (window.patch, one.outcome.value, one.first[:SHORT], one.last[:SHORT], str(one.commits))
+        for window in windows
+        for one in window.segments
+    ]
+    return align(("patch", "stands", "from", "to", "commits"), rows)
+
+
+def _reason(patch: PatchStatus) -> str:
+    """Say in one line why a patch stands as it does: the commit that made it so, before what the engine saw."""
+    if patch.upstreamed is not None:
+        release = patch.upstreamed.release or "no release yet"
+        return f"by {patch.upstreamed.by} ({release})"
+    if patch.exclude:
+        globs = ", ".join(f'"{glob}"' for glob in patch.exclude)
+        return f"only tests fail; exclude: [{globs}] leaves them out"
+    if not patch.outcome.stands and patch.superseded_by:
+        return f"superseded by {patch.superseded_by[0]}"
+    return patch.detail
+
+
+def _details(ref: RefStatus) -> list[str]:
+    return [
+        f"  {patch.patch}: {_hunk(hunk)}"
+        for patch in ref.patches
+        if patch.upstreamed is None
+        for hunk in patch.hunks
+        if hunk.answer not in QUIET
+    ]
+
+
+def _hunk(hunk: HunkStatus) -> str:
+    place = f"{hunk.path} hunk {hunk.number}" if hunk.number else hunk.path
+    if hunk.answer is HunkAnswer.TOO_OLD:
+        return flatten(f"{place}: too old: what it needs comes with {hunk.by}")
+    by = f" by {hunk.by}" if hunk.by else ""
+    renamed = hunk.detail.startswith(("renamed", "deleted"))
+    told = f": {hunk.detail}" if hunk.detail and (renamed or not by) else ""
+    return flatten(f"{place}: {hunk.answer.value}{told}{by}")
