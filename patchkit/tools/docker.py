@@ -6,6 +6,7 @@ and a newer one without its buildx plugin refuses to build at all.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -83,22 +84,29 @@ class Engine:
 
     def run_python(self, image: str, script: str, arguments: Sequence[str]) -> str | None:
         """Run a Python script in an image, without network, and return its output; None when it did not run."""
-        from docker.errors import APIError, ContainerError
+        from docker.errors import APIError
 
+        container = None
         try:
-            output = self._client.containers.run(
+            container = self._client.containers.create(
                 image,
                 ["-c", script, *arguments],
                 entrypoint=["python3"],
                 working_dir="/",
                 network_mode="none",
                 user="0",
-                remove=True,
                 environment={"PYTHONDONTWRITEBYTECODE": "1"},
             )
-        except (APIError, ContainerError):
+            container.start()
+            if container.wait()["StatusCode"] != 0:
+                return None
+            return bytes(container.logs(stdout=True, stderr=False)).decode("utf-8", "replace")
+        except APIError:
             return None
-        return bytes(output).decode("utf-8", "replace")
+        finally:  # also when it could not start, which `remove=True` forgets, and when we are interrupted
+            if container is not None:
+                with contextlib.suppress(APIError):
+                    container.remove(force=True)
 
     def build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
         """Build the Dockerfile of a folder and return the image's id; all tags are set, or none.

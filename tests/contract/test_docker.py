@@ -192,8 +192,10 @@ def test_a_base_without_the_package_or_without_python_is_told(
     with pytest.raises(RequestError, match="has no vllm"):
         build_docker(toolkit, plan_of(tmp_path, base=BASE), tmp_path)
     bare = build_docker(toolkit, plan_of(tmp_path / "bare"), tmp_path)
+    before = {container.id for container in client.containers.list(all=True)}
     with pytest.raises(RequestError, match="python3 does not run"):
         build_docker(toolkit, plan_of(tmp_path / "over", base=bare.tags[0]), tmp_path)
+    assert {container.id for container in client.containers.list(all=True)} <= before  # none is left behind
 
 
 def test_patchkit_s_own_image_runs_it_as_nobody_in_particular(client: docker.DockerClient, tmp_path: Path) -> None:
