@@ -61,6 +61,21 @@ def build_image(toolkit: Toolkit, plan: ImagePlan, engine: EngineChoice, output:
     return _build_archive(toolkit, plan, output)
 
 
+def check_plan(toolkit: Toolkit, plan: ImagePlan, engine: EngineChoice, output: Path) -> None:
+    """Raise what `build_image` would for a plan that is wrong from the start; no layer is read, nothing is written.
+
+    That is a wrong tag, an archive that is a folder, a base that is not there, an engine that does not answer.
+    """
+    expand_tags(plan)
+    if output.is_dir():
+        raise RequestError(f"{output}: is a folder", "--output names the archive, a file")
+    if plan.spec.base.startswith("oci:") and engine != "docker":
+        open_base(toolkit, plan.base, plan.recipe_folder)
+    elif engine == "docker":
+        with open_engine(toolkit):
+            pass
+
+
 def expand_tags(plan: ImagePlan) -> tuple[str, ...]:
     """Return the image's names with {name} {version} {tree} {arch} filled in. Raises `RequestError`."""
     values = {

@@ -148,7 +148,7 @@ def explain_missing(path: Path, names: list[str]) -> RequestError:
         for name in ("patch.yaml", "issue.yaml"):
             if (path / name).is_file():
                 return explain_kind(path / name)
-        files = sorted(path.glob("*.yaml"))[:3]
+        files = [file for file in sorted(path.glob("*.yaml")) if file.is_file()][:3]
         hint = f"name a file: {', '.join(map(str, files))}" if files else USAGE
         return RequestError(f"{path}: holds no recipe.yaml", hint)
     if path.exists():
@@ -158,4 +158,4 @@ def explain_missing(path: Path, names: list[str]) -> RequestError:
 
 def names_beside(path: Path) -> list[str]:
     """Return the names of the YAML files that lie where `path` would."""
-    return [file.name for file in path.parent.glob("*.yaml")]
+    return [file.name for file in path.parent.glob("*.yaml") if file.is_file() and file.name != path.name]

@@ -11,7 +11,7 @@ from patchkit.errors import RequestError
 from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
 from patchkit.source.facts import Symbols, TreeFacts
-from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names, parse_tag
+from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names, parse_tag, shorten
 from patchkit.tools.git.history import commits_touching
 from patchkit.tools.git.mirror import Mirror, describe
 from patchkit.tools.git.objects import Repository
@@ -39,7 +39,7 @@ class GitSource:
         commit = self._mirror.find(ref)
         if commit is None:
             raise RequestError(
-                f"{self.upstream}: no commit or release named {ref} in {self._mirror.name}", self._near(ref)
+                f"{self.upstream}: no commit or release named {shorten(ref)} in {self._mirror.name}", self._near(ref)
             )
         record = self.repository.read_commit(commit)
         version = version_of(self.repository, commit)

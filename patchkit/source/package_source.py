@@ -13,7 +13,7 @@ from patchkit.recipe.condition import Facts
 from patchkit.source.commit import Commit, Tree
 from patchkit.source.facts import Symbols, TreeFacts
 from patchkit.source.releases import Release, ReleaseStore
-from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names
+from patchkit.source.source import LATEST, Axis, FactSettings, Kind, Origin, check_order, near_names, shorten
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 
@@ -121,7 +121,7 @@ class PackageSource:
         names = [f"v{version}" for version in self._finals()]
         newest = f"the newest is {names[-1]}" if names else ""
         hint = near_names(ref, names) or f"{newest}; branches, commit ids and pull requests need --source git"
-        return RequestError(f"{self.upstream}: no commit or release named {ref} on the package index", hint)
+        return RequestError(f"{self.upstream}: no commit or release named {shorten(ref)} on the package index", hint)
 
     def _no_commits(self, span: str) -> RequestError:
         hint = "--axis releases, or --source git"

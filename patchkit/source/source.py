@@ -101,6 +101,12 @@ def parse_tag(tag: str) -> Version | None:
         return None
 
 
+def shorten(ref: str) -> str:
+    """Return a ref as messages show it: in quotes where it is empty or holds spaces, cut where nobody would read on."""
+    text = ref if len(ref) <= 80 else f"{ref[:77]}..."
+    return text if text and not any(letter.isspace() for letter in text) else repr(text)
+
+
 def near_names(name: str, names: Iterable[str]) -> str:
     """Return a hint with the names most like one that was not found, '' when none is."""
     near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)

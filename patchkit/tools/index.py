@@ -154,7 +154,7 @@ class PackageIndex:
 
     def _retry(self, what: str, ask: Callable[[requests.Session], Answer]) -> Answer:
         """Ask the index, again when the line drops. Raises `RemoteUnavailable`."""
-        index = urlsplit(self.settings.endpoint).netloc
+        index = urlsplit(self.settings.endpoint).netloc or redact(self.settings.endpoint)
         if self._toolkit.offline:
             raise RemoteUnavailable(f"{what}: not in the store, and offline", "run once with the network")
         for last, pause in enumerate(PAUSES_SECONDS, start=1 - len(PAUSES_SECONDS)):

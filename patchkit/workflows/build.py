@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.image.build import build_image, expand_tags
+from patchkit.image.build import build_image, check_plan
 from patchkit.image.image import EngineChoice, Image, ImagePlan
 from patchkit.pipeline import (
     OpenedRecipe,
@@ -90,13 +90,14 @@ def build_recipe(toolkit: Toolkit, request: BuildRequest) -> BuildReport:
     if result.patched is None:
         return BuildReport(base, result, (), None, NO)
     plan = _plan(opened, request, result.patched)
-    expand_tags(plan)  # a wrong tag is told before the repros run, not after
+    engine: EngineChoice = "oci" if request.output and request.engine == "auto" else request.engine
+    output = request.output or default_archive(plan)
+    check_plan(toolkit, plan, engine, output)  # what cannot be built is told before the repros run, not after
     checks = tuple(_check(opened, commit, pair, request) for pair in opened.loaded.selected) if request.verify else ()
     code = _exit_code([check.judgement.fulfilment for check in checks])
     if code != YES:
         return BuildReport(base, result, checks, None, code)
-    engine: EngineChoice = "oci" if request.output and request.engine == "auto" else request.engine
-    image = build_image(toolkit, plan, engine, request.output or default_archive(plan))
+    image = build_image(toolkit, plan, engine, output)
     return BuildReport(base, result, checks, image, YES)
 
 

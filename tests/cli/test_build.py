@@ -161,3 +161,28 @@ def test_a_lock_whose_tree_the_series_no_longer_gives_is_refused(
     assert build(world) == 128
     assert "the lock says 000000000000" in capsys.readouterr().err
     assert here() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--output", ""], ": is a folder"),
+        ([], "there is no base image here"),
+        (["--engine", "docker"], "the Docker engine does not answer"),
+        (["--tag", "A b"], "not the name of an image"),
+    ],
+)
+def test_what_cannot_be_built_is_told_before_a_repro_runs(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    base = "oci:nope" if "base" in told else "none"
+    world.recipe.write_text(f"{world.recipe.read_text()}image: {{base: '{base}'}}\n")
+    assert build(world, *options) == 128
+    assert told in capsys.readouterr().err
+    assert world.runs == []
+    assert here() == []

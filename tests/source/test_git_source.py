@@ -65,6 +65,9 @@ def test_an_unknown_ref_is_refused_with_the_nearest_names(tmp_path: Path, upstre
     assert "v1.1.0" in caught.value.hint
     with pytest.raises(RequestError, match="no commit or release named --all") as caught:
         source.resolve("--all")
+    for ref, shown in (("", "''"), ("a b", "'a b'"), ("x" * 5000, "x" * 77 + r"\.\.\.")):
+        with pytest.raises(RequestError, match=f"no commit or release named {shown} in"):
+            source.resolve(ref)
 
 
 def test_history_is_what_rev_list_says_even_from_a_release_branch(tmp_path: Path, upstream: GitRepository) -> None:
