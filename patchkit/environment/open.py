@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from patchkit.environment.environment import Environment
 from patchkit.environment.local import Interpreter, find_interpreter
 from patchkit.environment.pool import Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
+from patchkit.errors import RequestError
 from patchkit.tools.cache import digest_of
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.isolation import check_isolation, without_network
@@ -47,6 +49,9 @@ def open_environment(
     Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives
     no namespace to a probe that must not see the network.
     """
+    if os.pathsep in str(toolkit.cache.root):
+        hint = "PATCHKIT_CACHE names another place"
+        raise RequestError(f"{toolkit.cache.root}: Python imports nothing from a path with {os.pathsep!r} in it", hint)
     base = find_interpreter(toolkit, request.python)
     if request.network == "none":
         check_isolation()

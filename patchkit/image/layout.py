@@ -49,6 +49,8 @@ def write_archive(
     Raises `StoreFailure` when it cannot be written, `RequestError` for a layer of the base with other bytes than its
     digest says.
     """
+    if output.exists() and not output.is_file():
+        raise RequestError(f"{output}: is there and is no file, so it is not replaced", "name a file with --output")
     with _output_errors(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         with _partial_file(output) as (own, _), _partial_file(output) as (archive, stream):

@@ -75,8 +75,14 @@ def _make_beside(path: Path) -> tuple[int, str]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: temporary file beside it, fsync, rename. Raises `StoreFailure`."""
+    """Write a file whole or not at all: temporary file beside it, fsync, rename. Raises `StoreFailure`.
+
+    What is there and is no file (/dev/stdout, a pipe) is written to, not replaced.
+    """
     with storage_errors(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +139,12 @@ class Cache:
     """A content-addressed store below one folder."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        """Raise `StoreFailure` for a path that git objects cannot be opened by."""
+        if os.fsencode(self.root).decode("utf-8", "replace") != str(self.root):
+            shown = os.fsencode(self.root).decode("utf-8", "backslashreplace")
+            raise StoreFailure(f"{shown}: the path of the store is no UTF-8", "PATCHKIT_CACHE names another place")
 
     def folder(self, kind: str, key: str) -> Path:
         """Return where the entry `key` of a kind lies (or would lie). Nothing is created."""

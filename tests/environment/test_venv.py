@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from patchkit.environment.local import find_interpreter
-from patchkit.environment.open import EnvironmentRequest, environment_id
+from patchkit.environment.open import EnvironmentRequest, environment_id, open_environment
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, ToolMissing
 from patchkit.tools.cache import Cache
+from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 
 
@@ -113,3 +114,10 @@ def test_an_interpreter_that_is_not_there_is_a_missing_tool(toolkit: Toolkit) ->
 def test_a_program_that_is_no_python_is_refused(toolkit: Toolkit) -> None:
     with pytest.raises(RequestError, match="does not answer as a Python interpreter"):
         environment_id(toolkit, EnvironmentRequest(python="/bin/true"))
+
+
+def test_a_store_from_which_python_cannot_import_is_refused(tmp_path: Path) -> None:
+    toolkit = Toolkit(Cache(tmp_path / "a:b"))
+    opened = open_environment(toolkit, EnvironmentRequest(), "0" * 40, Repository(tmp_path))
+    with pytest.raises(RequestError, match="Python imports nothing"), opened:
+        pass

@@ -130,3 +130,12 @@ def test_a_folder_where_nobody_may_write_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreFailure, match=r"File exists|Not a directory"):
         write(tmp_path / "file" / "a.tar")
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path):
+        with pytest.raises(RequestError, match="is no file"):
+            write(place)
+    assert pipe.is_fifo()

@@ -154,3 +154,23 @@ def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
     with pytest.raises(StoreFailure, match="No space left") as caught, storage_errors(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "free space" in caught.value.hint
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, b"all of it")
+    reader.join()
+    assert got == [b"all of it"]
+    assert pipe.is_fifo()
+    with pytest.raises(StoreFailure):
+        write_atomically(tmp_path, b"")
+
+
+def test_a_store_whose_path_is_no_text_is_refused() -> None:
+    with pytest.raises(StoreFailure, match="is no UTF-8"):
+        Cache(Path(os.fsdecode(b"/tmp/b\xff")))
+    assert Cache(Path("/tmp/ünï code"))
