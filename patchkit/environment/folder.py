@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from patchkit.errors import BuildFailed, RequestError
+from patchkit.errors import BuildFailed, RequestError, StoreFailure
 from patchkit.tools.cache import ensure_folder, remove_path, storage_errors
 from patchkit.tools.git.objects import Entry, Repository
 from patchkit.tools.git.paths import check_path
@@ -84,7 +84,7 @@ class Plan:
 def settle(repository: Repository, root: Path, found: Found, plan: Plan) -> dict[str, Stamp]:
     """Remove what is not kept, write what is missing; return the stamps of all files.
 
-    Raises `OSError` (the caller knows the store).
+    Raises `OSError` (the caller knows the store), `StoreFailure` for a repository that lacks a file's content.
     """
     missing = {path: entry for path, entry in plan.entries.items() if path not in plan.keep}
     submodules = {path for path, entry in missing.items() if stat.S_IFMT(entry.mode) == 0o160000}
@@ -99,8 +99,16 @@ def settle(repository: Repository, root: Path, found: Found, plan: Plan) -> dict
     stamps = dict(plan.keep)
     for path, entry in missing.items():
         if path not in submodules:
-            stamps[path] = _write_entry(f"{root}/{path}", entry.mode, repository.read_blob(entry.blob))
+            stamps[path] = _write_entry(f"{root}/{path}", entry.mode, _read_blob(repository, path, entry.blob))
     return stamps
+
+
+def _read_blob(repository: Repository, path: str, blob: str) -> bytes:
+    try:
+        return repository.read_blob(blob)
+    except KeyError as error:
+        hint = "the mirror is not whole; to make it anew: patchkit cache --prune --unused-days 0 mirrors"
+        raise StoreFailure(f"{path}: its content {blob[:12]} is not in {repository.path}", hint) from error
 
 
 def scan_folder(root: Path) -> Found:
@@ -150,7 +158,7 @@ def check_entries(repository: Repository, entries: Mapping[str, Entry]) -> dict[
     Raises `BuildFailed` for a path or a link that leaves the tree.
     """
     links = {
-        path: os.fsdecode(repository.read_blob(entry.blob))
+        path: os.fsdecode(_read_blob(repository, path, entry.blob))
         for path, entry in entries.items()
         if stat.S_ISLNK(entry.mode)
     }

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from patchkit.environment.folder import sync_tree, write_tree
-from patchkit.errors import BuildFailed, RequestError
-from patchkit.tools.git.objects import Entry
+from patchkit.errors import BuildFailed, RequestError, StoreFailure
+from patchkit.tools.git.objects import Entry, Repository
 from tests.support.repositories import GitRepository
 
 
@@ -122,3 +122,14 @@ def test_syncing_puts_right_whatever_a_probe_left_and_touches_nothing_else(
     assert list(outside.iterdir()) == []
     now = (root / "keep.py").stat()
     assert (now.st_ino, now.st_mtime_ns, now.st_ctime_ns) == (kept.st_ino, kept.st_mtime_ns, kept.st_ctime_ns)
+
+
+def test_a_mirror_that_lacks_a_file_is_told_and_leaves_no_half_tree(tmp_path: Path) -> None:
+    upstream = GitRepository(tmp_path / "upstream")
+    tree = upstream.tree_of(upstream.commit({"a.py": "a = 1\n", "b.py": "b = 1\n"}))
+    entry = upstream.objects.entry(tree, "b.py")
+    assert entry is not None
+    (upstream.path / "objects" / entry.blob[:2] / entry.blob[2:]).unlink()
+    with pytest.raises(StoreFailure, match=r"b\.py: its content \w{12} is not in"):
+        write_tree(Repository(upstream.path), tree, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
