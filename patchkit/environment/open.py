@@ -12,7 +12,7 @@ from typing import Literal
 from patchkit.environment.caches import PrivateRoots, build_variables, make_roots
 from patchkit.environment.environment import Environment
 from patchkit.environment.local import Interpreter, find_interpreter
-from patchkit.environment.pool import Slot, hold_slot
+from patchkit.environment.pool import MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.errors import RequestError
 from patchkit.tools.cache import digest_of
@@ -69,7 +69,7 @@ def open_environment(
             python=interpreter.path,
             tree=slot.root,
             tree_id=patched_tree_id,
-            variables={**variables, "PYTHONPATH": str(slot.root)},
+            variables={**variables, "PYTHONPATH": str(slot.root), MARK: str(slot.path)},
             versions=interpreter.versions,
             launcher=without_network if request.network == "none" else tuple,
             renew=renewal.renew,

@@ -27,8 +27,10 @@ from patchkit.environment.folder import (
 )
 from patchkit.tools.cache import Cache, ensure_folder, storage_errors, write_atomically
 from patchkit.tools.git.objects import Entry, Repository
+from patchkit.tools.process import end_marked
 
 KIND = "worktrees"
+MARK = "PATCHKIT_SLOT"  # the variable by which the processes of a slot are known
 STATE_FORMAT = 1
 FAR = 1 << 30  # how far a slot is whose tree nobody knows: taken when there is no better one
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -150,6 +152,7 @@ def hold_slot(cache: Cache, repository: Repository, tree: str) -> Iterator[Slot]
         slot = Slot(repository, _take(cache, repository, tree, stack))
         with storage_errors(slot.path):
             ensure_folder(slot.path)
+        end_marked(MARK, str(slot.path))  # probes of a patchkit that was killed: they would go on in this tree
         slot.load()
         slot.switch(tree)
         yield slot

@@ -14,14 +14,17 @@ import sys
 import time
 from pathlib import Path
 
+from patchkit.environment.caches import SECRET
 from patchkit.environment.local import Interpreter
 from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, StoreFailure
-from patchkit.tools.cache import digest_of, storage_errors, write_atomically
-from patchkit.tools.process import run_logged
+from patchkit.tools.cache import digest_of, remove_path, storage_errors, write_atomically
+from patchkit.tools.git.client import redact
+from patchkit.tools.process import end_marked, run_logged
 from patchkit.tools.toolkit import Toolkit
 
 KIND = "environments"
 VENV_FORMAT = 1
+MARK = "PATCHKIT_VENV"  # the variable by which the processes of a build are known
 INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
 # Variables that would send pip elsewhere than into the new venv. All else of the caller's pip configuration counts.
 ELSEWHERE = (
@@ -75,8 +78,9 @@ def _python_of(folder: Path) -> Path:
 
 def _build(toolkit: Toolkit, base: Interpreter, requirements: Path, folder: Path) -> None:
     started = time.monotonic()
+    end_marked(MARK, str(folder))  # the pip of a patchkit that was killed: it would go on writing here
     with storage_errors(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_path(folder)
         folder.mkdir(parents=True)
     log = folder / "pip.log"
     toolkit.progress.step(f"make environment {requirements.name} with Python {base.version} (log: {log})")
@@ -86,7 +90,7 @@ def _build(toolkit: Toolkit, base: Interpreter, requirements: Path, folder: Path
         install = [str(_python_of(folder)), "-m", "pip", "install", "--no-compile", "-r", str(requirements.resolve())]
         _run(toolkit, install, requirements, log)
     except BaseException:
-        shutil.rmtree(folder / "venv", ignore_errors=True)
+        remove_path(folder / "venv")
         raise
     record = {
         "requirements": requirements.name,
@@ -98,8 +102,8 @@ def _build(toolkit: Toolkit, base: Interpreter, requirements: Path, folder: Path
 
 def _run(toolkit: Toolkit, command: list[str], requirements: Path, log: Path) -> None:
     """Run one step of the build in the folder of the requirements, whose relative paths pip reads from there."""
-    env = {name: value for name, value in toolkit.env.items() if name not in ELSEWHERE}
-    env |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    env = {name: value for name, value in toolkit.env.items() if name not in ELSEWHERE and not _is_secret(name)}
+    env |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", MARK: str(log.parent)}
     if toolkit.offline:
         env["PIP_NO_INDEX"] = "1"
     done = run_logged(command, log, cwd=requirements.resolve().parent, env=env)
@@ -107,11 +111,16 @@ def _run(toolkit: Toolkit, command: list[str], requirements: Path, log: Path) ->
         raise _failure(log.read_text("utf-8", "replace"), requirements, log)
 
 
+def _is_secret(name: str) -> bool:
+    """Return whether a variable holds what a package's build script must not see; pip's and uv's own are for pip."""
+    return SECRET.search(name) is not None and not name.startswith(("PIP_", "UV_"))
+
+
 def _failure(output: str, requirements: Path, log: Path) -> Exception:
     """Tell what went wrong: the disk, the network, or the requirements themselves."""
     lines = [line for line in output.strip().splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
-    message = f"{requirements}: no environment can be made from it: " + "\n".join((errors or lines)[-3:])
+    message = f"{requirements}: no environment can be made from it: " + redact("\n".join((errors or lines)[-3:]))
     if NO_SPACE.search(output):
         return StoreFailure(message, f"free space on the disk of {log.parent}; the log is {log}")
     if NETWORK.search(output):

@@ -192,6 +192,19 @@ def end_children() -> None:
                 _signal_group(int(child), signal.SIGKILL)
 
 
+def end_marked(name: str, value: str) -> None:
+    """End (SIGKILL) all processes with a variable of this value, in whatever group or session they are.
+
+    For a value that nothing else has: of a run whose daemons left its group, or of a patchkit that was killed and whose
+    children went on. Only where there is /proc.
+    """
+    mark = f"{name}={value}".encode("utf-8", "surrogateescape")
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+            if mark in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+
 def _group_lives(process: subprocess.Popen[bytes]) -> bool:
     process.poll()
     try:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +15,7 @@ from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.source import FactSettings
 from patchkit.tools.cache import digest_of, remove_path, storage_errors
-from patchkit.tools.process import Limits, run_logged
+from patchkit.tools.process import Limits, end_marked, run_logged
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.evidence import (
     KIND,
@@ -125,7 +122,7 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
         folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
     limits = Limits(run.repro.timeout_seconds, LOG_BYTES)
     done = run_logged(environment.launcher(_command(environment, run)), log, cwd=folder, env=variables, limits=limits)
-    _end_escaped(f"PATCHKIT_LOADED={variables['PATCHKIT_LOADED']}".encode())
+    end_marked("PATCHKIT_LOADED", variables["PATCHKIT_LOADED"])  # daemons, ray: they would hold the accelerator
     facts = read_log(log)
     failed = done.exit_code != 0 and not done.timed_out and not done.overflowed
     found = find_signature(log, run.signature) if failed else ""
@@ -141,17 +138,6 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
         searched=found is not None,
         overflowed=done.overflowed,
     )
-
-
-def _end_escaped(mark: bytes) -> None:
-    """End processes of a run that left its group (daemons, ray): they would hold the accelerator of the next run.
-
-    They are known by a variable whose value no other probe has. Only where there is /proc.
-    """
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            if mark in path.read_bytes().split(b"\0"):
-                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def _command(environment: Environment, run: ReproRun) -> tuple[str, ...]:

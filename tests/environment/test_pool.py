@@ -254,3 +254,21 @@ def test_a_tree_that_a_probe_took_away_is_written_anew_and_nothing_else_is_touch
     with hold_slot(cache, upstream.objects, upstream.new) as slot:
         assert content_of(slot.root) == NEW
     assert content_of(outside) == {"mine.py": "mine"}
+
+
+def test_a_probe_that_outlived_its_patchkit_is_ended_before_its_tree_is_switched(
+    upstream: Upstream, cache: Cache
+) -> None:
+    with hold_slot(cache, upstream.objects, upstream.old) as slot:
+        place = slot.path
+    code = "import time; time.sleep(60)"
+    env = {**os.environ, "PATCHKIT_SLOT": str(place)}
+    other = {**os.environ, "PATCHKIT_SLOT": f"{place}0"}
+    with (
+        subprocess.Popen([sys.executable, "-c", code], env=env, start_new_session=True) as orphan,
+        subprocess.Popen([sys.executable, "-c", code], env=other) as stranger,
+    ):
+        with hold_slot(cache, upstream.objects, upstream.new):
+            assert orphan.wait(5) == -signal.SIGKILL
+        assert stranger.poll() is None
+        stranger.kill()

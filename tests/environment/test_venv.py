@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.environment import venv
 from patchkit.environment.local import find_interpreter
 from patchkit.environment.open import EnvironmentRequest, environment_id, open_environment
 from patchkit.environment.venv import make_venv, venv_id
@@ -121,3 +122,30 @@ def test_a_store_from_which_python_cannot_import_is_refused(tmp_path: Path) -> N
     opened = open_environment(toolkit, EnvironmentRequest(), "0" * 40, Repository(tmp_path))
     with pytest.raises(RequestError, match="Python imports nothing"), opened:
         pass
+
+
+BACKEND = """
+import os
+def get_requires_for_build_wheel(*_): return []
+def prepare_metadata_for_build_wheel(*_): raise SystemExit("seen: " + " ".join(sorted(os.environ)))
+build_wheel = prepare_metadata_for_build_wheel
+"""
+
+
+def test_a_package_that_is_built_sees_no_token_and_messages_show_no_password(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/backend.py").write_text(BACKEND)
+    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (tmp_path / "pkg/pyproject.toml").write_text(build + '[project]\nname = "p"\nversion = "1"\n')
+    (tmp_path / "some.txt").write_text("--no-build-isolation\n./pkg\n".replace("--no-build-isolation\n", ""))
+    secrets = {"GITHUB_TOKEN": "gh", "HF_TOKEN": "hf", "AWS_SECRET_ACCESS_KEY": "aws", "HARMLESS": "1"}
+    toolkit = Toolkit(Cache(tmp_path / "store"), env={**os.environ, **secrets})
+    with pytest.raises(BuildFailed):
+        make_venv(toolkit, find_interpreter(toolkit, None), tmp_path / "some.txt")
+    (log,) = (tmp_path / "store").rglob("pip.log")
+    seen = next(line for line in log.read_text().splitlines() if "seen: " in line).split()
+    assert "HARMLESS" in seen
+    assert not secrets.keys() - {"HARMLESS"} & set(seen)
+    failure = venv._failure("ERROR: no such thing at https://me:hidden@host/simple", tmp_path / "some.txt", log)
+    assert "hidden" not in str(failure)
+    assert "https://host/simple" in str(failure)

@@ -124,6 +124,7 @@ def test_a_probe_is_told_its_facts_and_nothing_of_the_caller(bench: Workbench) -
     told = {name: value for name, value in found.items() if name.startswith("PATCHKIT_")}
     assert Path(told.pop("PATCHKIT_TREE")).name == "tree"
     assert told.pop("PATCHKIT_LOADED")
+    assert Path(told.pop("PATCHKIT_SLOT")) == Path(found["PATCHKIT_TREE"]).parent
     assert told == {
         "PATCHKIT_ARCH": "sm_121",
         "PATCHKIT_COMMIT": bench.upstream.head(),
