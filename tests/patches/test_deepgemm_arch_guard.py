@@ -81,6 +81,47 @@ def test_the_shared_helper_falls_back_to_the_product_and_the_sums_of_squares(mon
     assert [call[0] for call in calls] == ["tilelang"]
 
 
+OLDER_FORM = """\
+def mhc_pre(residual, fn):
+    from vllm.utils.deep_gemm import tf32_hc_prenorm_gemm
+
+    mul, sqrsum = Buffer(2), Buffer(2)
+    tf32_hc_prenorm_gemm(residual, fn, mul, sqrsum, 2)
+    return mul, sqrsum
+"""
+
+
+class Buffer(list[Any]):
+    """As many splits, not yet filled."""
+
+    def __init__(self, splits: int) -> None:
+        super().__init__(["whatever lay there"] * splits)
+
+    def zero_(self) -> None:
+        self[:] = [0] * len(self)
+
+
+OTHER_BLOCK = OLDER_FORM.replace("def mhc_pre", "\n\ndef mhc_fused_post_pre")
+
+
+@pytest.mark.parametrize("more", ["", OTHER_BLOCK], ids=["0.20", "0.21"])
+def test_the_older_form_fills_the_first_split_and_clears_the_others(monkeypatch: pytest.MonkeyPatch, more: str) -> None:
+    path = "vllm/model_executor/layers/mhc.py"
+    after = patched(SLUG, {path: OLDER_FORM + more}, "0.20.0").contents[path]
+    for supported in (False, True):
+        calls: list[Any] = []
+        names = {
+            "is_deep_gemm_supported": lambda answer=supported: answer,
+            "tf32_hc_prenorm_gemm": lambda *given, calls=calls: calls.append(given),
+        }
+        fake_modules(monkeypatch, {"vllm": {}, "vllm.utils": {}, "vllm.utils.deep_gemm": names})
+        module = run_module(after, Buffer=Buffer)
+        for name in ("mhc_pre", "mhc_fused_post_pre")[: 1 + bool(more)]:
+            answer = getattr(module, name)(Rows([[1.0, 2.0]]), Rows([[3.0, 4.0]]))
+            assert supported or answer == ([[[11.0]], 0], [[5.0], 0])
+        assert len(calls) == supported * (1 + bool(more))
+
+
 @SHAPES
 def test_a_tree_with_the_guard_has_it_already(source: str, vllm: str) -> None:
     after = patched(SLUG, {MHC: source}, vllm).contents[MHC].decode()
