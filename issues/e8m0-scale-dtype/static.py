@@ -447,7 +447,7 @@ class Reader:
         if name == "float" or (name in ("to", "type") and kind == FLOAT32):
             return Tensor(tensor.dtype if tensor.dtype == FLOAT32 else FLOAT32 if tensor.dtype == E8M0 else LOST)
         if name == "view" and kind:
-            turned = {(E8M0, "torch.uint8"): BITS, (SHIFTED, FLOAT32): FLOAT32}
+            turned = {(E8M0, "torch.uint8"): BITS, (BITS, E8M0): E8M0, (E8M0, E8M0): E8M0, (SHIFTED, FLOAT32): FLOAT32}
             return Tensor(turned.get((tensor.dtype, kind), LOST))
         if name == "to" and kind.startswith("torch.int") and tensor.dtype == BITS:
             return Tensor(BITS)

@@ -20,6 +20,13 @@ class Scale:
         self.dtype = dtype
         self.data = self
 
+    def view(self, dtype: str) -> Scale:
+        return Scale(dtype)
+
+    def to(self, dtype: str) -> Scale:
+        assert self.dtype == "e8m0", "exponents are converted, not the bytes they are held in"
+        return Scale(dtype)
+
     def contiguous(self) -> Scale:
         return self
 
@@ -38,13 +45,13 @@ def replace_parameter(layer: Any, name: str, new: Scale) -> None:
 
 def load(monkeypatch: pytest.MonkeyPatch, source: bytes) -> Any:
     quantization = "vllm.model_executor.layers.quantization"
+    torch = {"float8_e8m0fnu": "e8m0", "uint8": "uint8", "float32": "float32", "nn": SimpleNamespace(Module=object)}
     names: dict[str, dict[str, Any]] = {
         name: {} for name in ("vllm", "vllm.model_executor", "vllm.model_executor.layers", quantization, "here")
     }
     names |= {
-        "torch": {"float8_e8m0fnu": "e8m0", "uint8": "uint8", "nn": SimpleNamespace(Module=object)},
+        "torch": torch,
         f"{quantization}.utils": {"replace_parameter": None},
-        f"{quantization}.utils.fp8_utils": {"_upcast_e8m0_to_fp32": lambda scale: Scale("float32")},
         "vllm.model_executor.utils": {"replace_parameter": replace_parameter},
         "here.block": {"Base": Base},
     }

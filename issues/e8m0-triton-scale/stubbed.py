@@ -1,0 +1,271 @@
+"""Loads E8M0 block scales into the tree's own Triton block-FP8 kernel class and checks what reaches the Triton kernel.
+
+Triton looks tensors up by dtype and knows no float8_e8m0fnu. The kernel class's post-load code, its operator and the
+function that launches run here on the CPU, on a faked sm_89 or `PATCHKIT_ARCH`, for both names a checkpoint gives the
+scale. Only the compiled kernel is stubbed: it refuses what Triton cannot bind and multiplies in float32.
+
+Checked besides: all 256 exponents keep their value bit for bit (0 is 2**-127, 255 is NaN) where the kernel class has
+converted them itself, the weights are not touched, float32 scales are left alone. Exit code: 0 good, 1 bad, 125 cannot
+tell. `patchkit: absent` means that there is no such kernel class.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import re
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "vllm.model_executor.kernels.linear.scaled_mm"
+KERNEL, UTILS = "TritonFp8BlockScaledMMKernel", "vllm.model_executor.layers.quantization.utils.fp8_utils"
+# Compiled extensions that the import of the kernel classes wants to see, in one release or another; empty ones do.
+EXTENSIONS = (
+    "_C",
+    "_C_stable_libtorch",
+    "_moe_C",
+    "_moe_C_stable_libtorch",
+    "vllm_flash_attn._vllm_fa2_C",
+    "vllm_flash_attn._vllm_fa3_C",
+)
+BLOCK = 128
+ROWS, COLUMNS = 16, 16  # blocks of the layer: one per exponent, 256 in all
+SCALE_NAMES = ("weight_scale_inv", "weight_scale")  # fp8.py's name, and compressed-tensors'
+# Of the terms summed: the result is rounded to bfloat16 (2**-8), and a wrong scale is off by a factor of two at least.
+TOLERANCE = 5e-3
+CHECK = "float8_e8m0fnu"
+
+
+class Bad(Exception):
+    """The tree ran and did the wrong thing."""
+
+
+def module(name: str) -> None:
+    made = types.ModuleType(name)
+    made.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
+    sys.modules[name] = made
+
+
+def capability_at_hand() -> tuple[int, int]:
+    found = re.fullmatch(r"sm_?(\d+)(\d)[a-z]?", os.environ.get("PATCHKIT_ARCH", ""))
+    return (int(found[1]), int(found[2])) if found else (8, 9)
+
+
+def fake_device(capability: tuple[int, int]) -> None:
+    """The tree's CUDA platform class, told its capability."""
+    for extension in EXTENSIONS:
+        module(f"vllm.{extension}")
+    from vllm import platforms
+    from vllm.platforms import cuda
+    from vllm.platforms.interface import DeviceCapability
+
+    class FakedCudaPlatform(cuda.CudaPlatformBase):
+        dispatch_key = "CPU"  # its operators run where the tensors are
+
+        @classmethod
+        def get_device_capability(cls, device_id: int = 0) -> Any:  # noqa: ARG003 — vLLM's signature
+            return DeviceCapability(*capability)
+
+    platforms._current_platform = FakedCudaPlatform()
+
+
+def spread(scale: Any, rows: int, columns: int) -> Any:
+    """A block scale, or a token's group scales, at the size of what it scales."""
+    if scale.shape[0] != rows:
+        scale = scale.repeat_interleave(BLOCK, dim=0)[:rows]
+    return scale.repeat_interleave(BLOCK, dim=1)[:, :columns]
+
+
+class Launched:
+    """Stands for the compiled kernel: looks its tensors up by dtype as Triton does, then multiplies."""
+
+    def __init__(self, arrived: list[Any]) -> None:
+        self.arrived = arrived
+
+    def __getitem__(self, _grid: Any) -> Launched:
+        return self
+
+    def __call__(self, *given: Any, **_: Any) -> None:
+        import torch
+
+        a, b, out, a_scales, b_scales = given[:5]
+        for tensor in (a_scales, b_scales):
+            if tensor.dtype == torch.float8_e8m0fnu:
+                raise KeyError(CHECK)
+        self.arrived.append(b_scales)
+        left = a.float() * spread(a_scales, a.shape[0], a.shape[1])
+        right = b.float() * spread(b_scales, b.shape[0], b.shape[1])
+        out.copy_(left @ right.t())
+
+
+def stub_compiled_op(arrived: list[Any]) -> None:
+    import torch
+
+    library = torch.library.Library("_C", "FRAGMENT")
+    for question in ("cutlass_scaled_mm_supports_fp8", "cutlass_scaled_mm_supports_block_fp8"):  # asked at import
+        library.define(f"{question}(int cuda_device_capability) -> bool")
+        library.impl(question, lambda _: False, "CompositeExplicitAutograd")
+    stub_compiled_op.keep = library  # type: ignore[attr-defined]  # unloaded with its last reference
+    utils = importlib.import_module(UTILS)
+    if not hasattr(utils, "_w8a8_triton_block_scaled_mm"):
+        raise AttributeError("the Triton kernel has another name")
+    utils._w8a8_triton_block_scaled_mm = Launched(arrived)
+    utils.get_w8a8_block_fp8_configs = lambda *_: None  # would ask the driver for the device's name
+    utils.triton = types.SimpleNamespace(
+        cdiv=lambda x, y: -(-x // y), next_power_of_2=lambda n: 1 << (n - 1).bit_length()
+    )
+
+
+def layer_with(name: str, scale: Any) -> Any:
+    import torch
+
+    layer = torch.nn.Module()
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(ROWS * BLOCK, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.register_parameter(name, torch.nn.Parameter(scale, requires_grad=False))
+    layer.weight_block_size = [BLOCK, BLOCK]
+    layer.logical_widths = [ROWS * BLOCK]
+    layer.orig_dtype = torch.bfloat16
+    layer.input_scale = layer.input_scale_ub = None
+    return layer
+
+
+def kernel_of(name: str, source: str) -> Any:
+    """A kernel object of the tree. Its constructor wants a running engine, the code tried here the configuration."""
+    import torch
+
+    quant = importlib.import_module("vllm.model_executor.layers.quantization.utils.quant_utils")
+    config = importlib.import_module(f"{PACKAGE}.ScaledMMLinearKernel").FP8ScaledMMLinearLayerConfig
+    cls = getattr(importlib.import_module(f"{PACKAGE}.{source}"), name)
+    made = cls.__new__(cls)
+    made.config = config(
+        weight_quant_key=quant.kFp8Static128BlockSym,
+        activation_quant_key=quant.kFp8Dynamic128Sym,
+        weight_shape=(ROWS * BLOCK, COLUMNS * BLOCK),
+        input_dtype=torch.bfloat16,
+        out_dtype=torch.bfloat16,
+    )
+    made.weight_group_shape = quant.kFp8Static128BlockSym.scale.group_shape
+    made.apply_input_quant, made.use_triton, made.is_hopper = True, False, False
+    return made
+
+
+def every_exponent() -> Any:
+    import torch
+
+    return torch.arange(256, dtype=torch.uint8).view(ROWS, COLUMNS).view(torch.float8_e8m0fnu)
+
+
+def check_bits(name: str, before: Any, after: Any) -> None:
+    """All 256 exponents: 0 … 254 are the powers of two from 2**-127 to 2**127, bit for bit, and 255 is NaN."""
+    import torch
+
+    if after.shape != before.shape or not after.is_contiguous():
+        raise Bad(f"{name} has shape {tuple(after.shape)}, strides {after.stride()}")
+    found = after.detach().flatten()
+    wanted = torch.ldexp(torch.ones(256, dtype=torch.float64), torch.arange(256) - 127).to(torch.float32)
+    wanted[255] = torch.nan
+    same = wanted.view(torch.int32) == found.view(torch.int32)
+    wrong = (~(same | (wanted.isnan() & found.isnan()))).nonzero()
+    if len(wrong):
+        first = int(wrong[0])
+        raise Bad(f"{name}: exponent byte {first} became {found[first]}, is {wanted[first]}; {len(wrong)} are wrong")
+
+
+def forward(kernel: Any, name: str, layer: Any, arrived: list[Any]) -> tuple[Any, Any, Any]:
+    """Load, then run from the quantised activation on. Returns the activation, its scales and the result."""
+    import torch
+
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(4, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
+    x_scale = torch.rand(4, COLUMNS, generator=generator) + 0.5
+    kernel.process_weights_after_loading(layer)
+    arrived.clear()
+    found = kernel.apply_block_scaled_mm(A=x, B=layer.weight, As=x_scale, Bs=getattr(layer, name))
+    if len(arrived) != 1:
+        raise TypeError(f"the compiled op was called {len(arrived)} times")
+    return x, x_scale, found
+
+
+def check_product(kernel: Any, name: str, arrived: list[Any]) -> None:
+    """The forward pass on scales a model would have."""
+    import torch
+
+    exponents = torch.randint(110, 130, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    scale = exponents.view(torch.float8_e8m0fnu)
+    layer = layer_with(name, scale.clone())
+    x, x_scale, found = forward(kernel, name, layer, arrived)
+    left = x.double() * spread(x_scale.double(), 4, COLUMNS * BLOCK)
+    right = (layer.weight.double() * spread(scale.double(), ROWS * BLOCK, COLUMNS * BLOCK)).t()
+    error = ((found.double() - left @ right).abs() / (left.abs() @ right.abs())).max().item()
+    if not error <= TOLERANCE:
+        raise Bad(f"{name}: the product is off by {error:.1e} of its terms, allowed {TOLERANCE:.0e}")
+    print(f"{name}: product within {error:.1e} of float64, allowed {TOLERANCE:.0e}")
+
+
+def check_kernel(name: str, arrived: list[Any]) -> None:
+    import torch
+
+    kernel = kernel_of(KERNEL, "triton")
+    check_product(kernel, name, arrived)
+    layer = layer_with(name, every_exponent())
+    weight = layer.weight.detach().clone()
+    forward(kernel, name, layer, arrived)
+    held = getattr(layer, name).detach()
+    if held.dtype == torch.float32:
+        check_bits(name, every_exponent(), held)
+    else:
+        print(f"note: {name} stays {held.dtype} and is converted in every forward pass")
+    if not torch.equal(layer.weight.view(torch.uint8), weight.view(torch.uint8)):
+        raise Bad(f"{name}: the weights were changed")
+    plain = torch.rand(ROWS, COLUMNS) + 0.5
+    forward(kernel, name, layer_with(name, plain.clone()), arrived)
+    if not torch.equal(arrived[0], plain):
+        raise Bad(f"{name}: float32 scales were changed")
+
+
+def check() -> None:
+    fake_device(capability_at_hand())
+    arrived: list[Any] = []
+    stub_compiled_op(arrived)
+    for name in SCALE_NAMES:
+        check_kernel(name, arrived)
+
+
+def answer() -> int:
+    try:
+        check()
+    except Bad as problem:
+        print(f"bad: E8M0 scales: {problem}")
+        return 1
+    except Exception as error:
+        traceback.print_exc(file=sys.stdout)
+        if CHECK in str(error):
+            print(f"bad: E8M0 scales reach the Triton kernel: {type(error).__name__}: {error}")
+            return 1
+        print(f"cannot tell: {type(error).__name__}: {error}")
+        return 125
+    print("good: the Triton kernel is fed float32 scales of the same value")
+    return 0
+
+
+def main() -> int:
+    tree = Path(os.environ.get("PATCHKIT_TREE") or Path.cwd()).resolve()
+    if not (tree / "vllm" / "__init__.py").is_file():
+        print(f"cannot tell: {tree} holds no vllm package")
+        return 125
+    source = tree / PACKAGE.replace(".", "/") / "triton.py"
+    if not source.is_file() or f"class {KERNEL}" not in source.read_text(encoding="utf-8"):
+        print("patchkit: absent")
+        return 0
+    sys.path.insert(0, str(tree))
+    return answer()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
