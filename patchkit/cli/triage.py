@@ -154,7 +154,6 @@ def _cause_rows(cause: RootCause, ranks_total: int) -> Iterator[tuple[str, str]]
         yield "rank", _tell_ranks(cause, ranks_total)
     if cause.kind:
         yield "kind", f"{cause.kind}: {cause.sentence}"
-        yield "", cause.hint
     if not cause.certain:
         yield "", "only seen from afar: the process that failed first is not in this log, or said nothing"
 

@@ -28,16 +28,16 @@ LINES = (
     (re.compile(r"Initializing a V\d+ LLM engine"), "engine"),
     (re.compile(r"rank \d+ in world size \d|world_size=\d+ .*distributed_init|using nccl=="), "distributed set-up"),
     (re.compile(r"Starting to load model"), "weights"),
-    (re.compile(r"checkpoint shards: .*?\b(?P<done>\d{1,9})/(?P<total>\d{1,9}) \["), "weights"),
+    (re.compile(r"oading[\w -]{0,30} shards[^:]{0,20}: .*?\b(?P<done>\d{1,9})/(?P<total>\d{1,9}) \["), "weights"),
     (re.compile(r"Loading weights took"), "post-processing"),
     (re.compile(r"Model loading took"), "profile run"),
-    (re.compile(r"Available KV cache memory|GPU KV cache size"), "KV cache"),
+    (re.compile(r"Available KV cache memory|KV cache size: "), "KV cache"),
     (re.compile(r"Capturing CUDA graphs.*?\b(?P<done>\d{1,9})/(?P<total>\d{1,9}) \["), "graph capture"),
     (re.compile(r"Application startup complete|init engine \(profile"), "serving"),
 )  # fmt: skip
 QUICK = re.compile(
     r"serving model|non-default|Resolved arch|API server|Initializing a V|world.size|nccl==|Starting to load"
-    r"|checkpoint shards|Loading weights|Model loading|KV cache (?:memory|size)"
+    r"| shards|Loading weights|Model loading|KV cache (?:memory|size)"
     r"|Capturing CUDA|startup complete|init engine|█  (?:version|model) "
 )  # fmt: skip
 # Functions of vLLM's workers and engine: a failure below one of them is in that stage. The innermost one counts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 import tracemalloc
 from collections.abc import Iterator
@@ -198,6 +199,30 @@ def test_a_traceback_without_its_end_still_names_the_place() -> None:
 def test_docker_json_records_are_read() -> None:
     line = read_line('{"log":"(Worker_TP1 pid=4) ERROR 11-29 12:00:00 [a.py:1] x\\n","stream":"stderr","time":"t"}')
     assert (line.rank, line.level, line.text) == ("TP1", "ERROR", "x")
+
+
+def test_records_of_the_json_logger_are_read_with_their_traceback() -> None:
+    record = {
+        "asctime": "2026-11-29 12:00:00,123",
+        "levelname": "ERROR",
+        "name": "vllm.v1.executor",
+        "processName": "VllmWorker-3",
+        "process": 12,
+        "message": "WorkerProc hit an exception.",
+        "exc_info": traceback("ValueError: a", MODEL),
+    }
+    cause = cause_of(json.dumps(record) + "\n")
+    assert (cause.rank, cause.message, cause.failure.stamp) == ("rank 3", "a", "11-29 12:00:00")
+    assert cause.frame is not None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "host"),
+    [("[node3] ", "node3"), ("2026/11/29 12:00:00.1 node7 ", "node7"), ("vllm-0 server › ", "server"), ("#12 ", "?")],
+)
+def test_a_prefix_that_nobody_knows_is_cut_off_before_vllms_own(prefix: str, host: str) -> None:
+    line = read_line(f"{prefix}(Worker_TP3 pid=12) ERROR 11-29 12:00:00 [x.py:1] a")
+    assert (line.host, line.rank, line.text) == (host, "TP3", "a")
 
 
 @pytest.mark.parametrize(

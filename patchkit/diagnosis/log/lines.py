@@ -49,8 +49,14 @@ HEADER = re.compile(
 COMPOSE = re.compile(r"(?P<host>[A-Za-z0-9][\w./-]{0,100}) *\| ")
 JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w@./-]+(?:\[\d+\])?: ")
 BARE_LEVEL = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):\s+")
+FOREIGN = re.compile(  # whatever else stands in front of what is surely vLLM's own
+    r".{1,120}?(?=\((?:Worker|EngineCore|APIServer|RayWorker)\w* pid=\d"
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
+)
+WORD = re.compile(r"[A-Za-z][\w./-]*")
 REPEATED = re.compile(r" ?\[repeated (\d+)x across cluster\].*$")
 WORKER_RANK = re.compile(r"_(DP|PP|PCP|TP)(\d+)")
+SPAWNED = re.compile(r"(?:Vllm|Ray)?Worker(?:Proc)?-(\d+)$")
 
 
 class LogLine(NamedTuple):
@@ -99,7 +105,9 @@ def _split(data: bytes, number: int) -> Iterator[LogLine]:
         text = ANSI.sub("", text)
     for offset, line in enumerate(text.split("\n")):
         for part in line[: MOST_LINE_CHARACTERS * 4].split("\r"):
-            if part:
+            if part.startswith("{") and '"message"' in part:
+                yield from _read_record(part, number + offset)
+            elif part:
                 yield read_line(part[:MOST_LINE_CHARACTERS], number + offset)
 
 
@@ -124,7 +132,11 @@ def _read_unusual(text: str, number: int) -> LogLine:
     for _ in range(MOST_PREFIXES):
         match = _prefix(text)
         if match is None:
-            break
+            text, foreign = _cut_foreign(text)
+            if not foreign:
+                break
+            found.setdefault("host", foreign)
+            continue
         found.update({name: part for name, part in match.groupdict().items() if part})
         text = text[match.end() :]
         if match.re is HEADER or match.re is BARE_LEVEL:
@@ -152,6 +164,32 @@ def _prefix(text: str) -> re.Match[str] | None:
     return COMPOSE.match(text) if first.isalpha() else None
 
 
+def _cut_foreign(text: str) -> tuple[str, str]:
+    """Return the text from vLLM's own prefix on, and the last word before it; '' where there is nothing to cut."""
+    match = FOREIGN.match(text) if " pid=" in text or " [" in text else None
+    if match is None:
+        return text, ""
+    return text[match.end() :], (WORD.findall(match.group()) or ["?"])[-1]
+
+
+def _read_record(text: str, number: int) -> Iterator[LogLine]:
+    """Yield the lines of a record of vLLM's JSON logger, or the text as a line where it is none."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or "levelname" not in record:
+        yield read_line(text[:MOST_LINE_CHARACTERS], number)
+        return
+    process = str(record.get("processName", ""))[:100]
+    writer, rank = _identity(process, str(record.get("process", ""))[:20], "", "")
+    time = ISO_TIME.match(f"{record.get('asctime', '')} ")
+    stamp = f"{time['month'] or time['month2']}-{time['day']} {time['clock']}" if time else ""
+    level, place = str(record["levelname"]), str(record.get("name", ""))
+    for line in f"{record.get('message', '')}\n{record.get('exc_info') or ''}".rstrip().split("\n"):
+        yield LogLine(number, writer, process, rank, "", level, place, stamp, line[:MOST_LINE_CHARACTERS], 0)
+
+
 @lru_cache(maxsize=4096)
 def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
     """Return what tells the writer apart, and the name of its rank."""
@@ -160,8 +198,9 @@ def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
         parallel = " ".join(f"{kind}{index}" for kind, index in WORKER_RANK.findall(process))
         if parallel:
             return writer, parallel
-    if rank:
-        return writer, f"rank {int(rank)}"
+    spawned = SPAWNED.match(process)
+    if rank or spawned:
+        return writer, f"rank {int(rank or (spawned[1] if spawned else 0))}"
     if process == "Worker" or process.startswith("RayWorker"):  # before vLLM has set up its groups, or for good
         return writer, f"pid {pid}" + (f" on {host}" if host else "")
     return writer, ""
