@@ -15,7 +15,7 @@ from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, St
 from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.load import load_recipe
-from patchkit.recipe.lock import Lock, is_stale, read_lock
+from patchkit.recipe.lock import Lock, is_stale, lock_path, read_lock
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
@@ -76,7 +76,7 @@ def open_recipe(
 
 
 def _matching_lock(toolkit: Toolkit, loaded: LoadedRecipe, locked: bool) -> Lock | None:
-    path = loaded.path.with_name("recipe.lock")
+    path = lock_path(loaded.path)
     hint = f"run: patchkit lock {loaded.path}"
     lock = read_lock(path)
     if lock is None:

@@ -78,6 +78,11 @@ class Lock(Strict):
 LOCK: TypeAdapter[Lock] = TypeAdapter(Lock)
 
 
+def lock_path(recipe: Path) -> Path:
+    """Return where a recipe's lock lies: recipe.lock beside recipe.yaml, name.lock beside name.yaml."""
+    return recipe.with_suffix(".lock")
+
+
 def read_lock(path: Path) -> Lock | None:
     """Return the lock in a file, or None when there is no such file. Raises `InvalidFile` for a corrupt one."""
     if not path.exists():

@@ -18,6 +18,7 @@ from patchkit.recipe.lock import (
     LockedUpstream,
     dump_lock,
     lock_digests,
+    lock_path,
     read_lock,
 )
 from patchkit.recipe.model import SeriesPull
@@ -64,7 +65,7 @@ def lock_recipe(toolkit: Toolkit, path: Path, preference: Preference, dry_run: b
         tools={name: version(name) for name in TOOLS},
         **lock_digests(opened.loaded),
     )
-    return _write(opened.loaded.path.with_name("recipe.lock"), lock, dry_run)
+    return _write(lock_path(opened.loaded.path), lock, dry_run)
 
 
 def _write(target: Path, lock: Lock, dry_run: bool) -> LockResult:

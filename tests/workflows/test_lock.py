@@ -71,3 +71,12 @@ def test_a_pull_request_stays_at_the_head_that_was_locked(tmp_path: Path, toolki
     assert result.patched is not None
     assert result.patched.id == tree
     assert lock_recipe(toolkit, world.recipe, "auto").lock.tree != tree
+
+
+def test_two_recipes_in_a_folder_have_a_lock_each(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, _ = linear(tmp_path / "world", ["good", "fault"])
+    other = world.recipe.with_name("other.yaml")
+    other.write_text(world.recipe.read_text().replace("name: product", "name: other"))
+    written = [lock_recipe(toolkit, recipe, "auto").path for recipe in (world.recipe, other)]
+    assert len(set(written)) == 2
+    assert open_recipe(toolkit, world.recipe, locked=True).lock != open_recipe(toolkit, other, locked=True).lock
