@@ -20,6 +20,7 @@ from patchkit.tools.cache import ensure_folder, remove_path, storage_errors
 from patchkit.tools.git.objects import Entry, Repository
 from patchkit.tools.git.paths import check_path
 
+LONGEST_NAME, LONGEST_PATH = 255, 3000  # what file systems take; of a path's 4095 bytes the store needs some
 MOST_HOPS = 40  # symbolic links in a row; Linux gives up there too
 
 
@@ -172,6 +173,11 @@ def check_names(paths: Collection[str]) -> None:
     try:
         for part in {part for path in paths for part in path.split("/")}:
             check_path(part)
+            if len(part.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
+                raise ValueError(f"{part[:40]}…: a name of more than {LONGEST_NAME} bytes")
+        for path in paths:
+            if len(path) > LONGEST_PATH:
+                raise ValueError(f"{path[:40]}…: a path of more than {LONGEST_PATH} letters")
     except ValueError as error:
         raise BuildFailed(
             f"the tree cannot be written to disk: {error}", "a tree that git made has no such path"

@@ -119,7 +119,7 @@ class PackageSource:
 
     def _unknown(self, ref: str) -> RequestError:
         names = [f"v{version}" for version in self._finals()]
-        newest = f"the newest is {names[-1]}" if names else ""
+        newest = f"the newest is {names[-1]}" if names else "the index has no release"
         hint = near_names(ref, names) or f"{newest}; branches, commit ids and pull requests need --source git"
         return RequestError(f"{self.upstream}: no commit or release named {shorten(ref)} on the package index", hint)
 

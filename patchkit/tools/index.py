@@ -32,6 +32,7 @@ from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.cache import digest_file, digest_of, storage_errors
 from patchkit.tools.git.client import redact
 from patchkit.tools.toolkit import Toolkit
+from patchkit.tools.web.patience import impatient, read_pieces
 
 Answer = TypeVar("Answer")
 
@@ -143,7 +144,7 @@ class PackageIndex:
             if have and not goes_on:
                 partial.unlink()
                 have = 0
-            for piece in response.iter_content(PIECE_BYTES):
+            for piece in read_pieces(response, PIECE_BYTES):
                 with (
                     storage_errors(partial),
                     partial.open("ab") as stream,
@@ -174,7 +175,7 @@ class PackageIndex:
         raise AssertionError("the last try returns or raises")
 
     def _session(self) -> requests.Session:
-        session = requests.Session()
+        session = impatient(requests.Session())
         session.verify = self.settings.bundle
         session.headers["User-Agent"] = "patchkit"
         if self.settings.proxy:

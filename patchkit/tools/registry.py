@@ -22,6 +22,7 @@ from patchkit.errors import RemoteUnavailable, RequestError, ToolMissing
 from patchkit.tools.cache import digest_file, storage_errors
 from patchkit.tools.process import run_process
 from patchkit.tools.toolkit import Toolkit
+from patchkit.tools.web.patience import impatient, read_document, read_pieces
 
 DEFAULT_HOST = "docker.io"
 DEFAULT_HOST_API = "registry-1.docker.io"
@@ -42,6 +43,7 @@ _REFERENCE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
+_ASKED = re.compile(r"sha256:[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 
 
@@ -99,11 +101,13 @@ class Registry:
 
     def read_manifest(self, asked: str) -> tuple[str, dict[str, Any]]:
         """Return digest and content of a manifest or index, by tag or digest. Raises `RemoteUnavailable`."""
+        if not _ASKED.fullmatch(asked):
+            raise RemoteUnavailable(f"{self._name}: {asked!r} names no manifest")
         kept = self._toolkit.cache.folder("registry-manifests", asked.removeprefix("sha256:"))
         if asked.startswith("sha256:") and (kept / "manifest.json").exists():
             return asked, dict(json.loads((kept / "manifest.json").read_bytes()))
         with self._get(f"/manifests/{asked}", {"Accept": ", ".join(MANIFEST_KINDS)}) as response:
-            body = response.content
+            body = read_document(response)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         promised = asked if asked.startswith("sha256:") else response.headers.get("Docker-Content-Digest", digest)
         if promised != digest:
@@ -113,7 +117,13 @@ class Registry:
             (folder / "manifest.json").write_bytes(body)
 
         self._toolkit.cache.make("registry-manifests", digest.removeprefix("sha256:"), keep)
-        return digest, dict(json.loads(body))
+        return digest, self._parse(body)
+
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        try:
+            return dict(json.loads(body))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise RemoteUnavailable(f"{self._name}: the registry sent no manifest: {error}") from error
 
     def download_blob(self, digest: str) -> Path:
         """Return the file of a blob, fetched unless the store has it. Raises `RemoteUnavailable`, `StoreFailure`."""
@@ -147,7 +157,7 @@ class Registry:
             done = have if resumed else 0
             total = done + int(response.headers.get("Content-Length", 0)) or None
             with partial.open("ab" if resumed else "wb") as sink:
-                for chunk in response.iter_content(CHUNK_BYTES):
+                for chunk in read_pieces(response, CHUNK_BYTES):
                     sink.write(chunk)
                     done += len(chunk)
                     self._toolkit.progress.advance(f"{self._name} {digest[7:19]}", done, total)
@@ -167,7 +177,7 @@ class Registry:
             raise RemoteUnavailable(f"{self._name}: {self._reference.host} does not answer: {error}", hint) from error
 
     def _connect(self) -> requests.Session:
-        session = requests.Session()
+        session = impatient(requests.Session())
         bundle = self._toolkit.env.get("PATCHKIT_CA_BUNDLE") or self._toolkit.env.get("SSL_CERT_FILE")
         if bundle:
             session.verify = bundle
@@ -210,7 +220,7 @@ class Registry:
         response = session.get(fields["realm"], params=query, headers=headers, timeout=TIMEOUT_SECONDS)
         if response.status_code != 200:
             raise RemoteUnavailable(*self._refusal(response))
-        document = response.json()
+        document = self._parse(response.content)
         return f"Bearer {document.get('token') or document.get('access_token') or ''}"
 
     def _credentials(self) -> tuple[str, str] | None:

@@ -133,3 +133,13 @@ def test_a_mirror_that_lacks_a_file_is_told_and_leaves_no_half_tree(tmp_path: Pa
     with pytest.raises(StoreFailure, match=r"b\.py: its content \w{12} is not in"):
         write_tree(Repository(upstream.path), tree, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("path", ["n" * 256, "é" * 128, "/".join(["d" * 200] * 20)])
+def test_a_name_that_no_disk_takes_is_wrong_with_the_tree_and_not_with_the_store(
+    path: str, upstream: GitRepository, tmp_path: Path
+) -> None:
+    tree = upstream.tree_of(upstream.commit({f"pkg/{path}": ""}))
+    with pytest.raises(BuildFailed, match="more than"):
+        write_tree(upstream.objects, tree, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,1 @@
+"""What all talk over HTTP needs."""
