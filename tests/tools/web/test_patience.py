@@ -70,20 +70,29 @@ def test_a_body_comes_whole_streamed_or_not() -> None:
 def test_a_server_that_drips_is_left(monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
     monkeypatch.setattr(patience, "SLOW_SECONDS", 0.5)
     started = time.monotonic()
-    with serve(drip, 100) as url, impatient(requests.Session()) as session:
-        with pytest.raises(requests.ConnectionError, match="bytes in 0 s"):
-            read_document(session.get(url, stream=stream, timeout=5))
+    with (
+        serve(drip, 100) as url,
+        impatient(requests.Session()) as session,
+        pytest.raises(requests.ConnectionError, match="bytes in 0 s"),
+    ):
+        read_document(session.get(url, stream=stream, timeout=5))
     assert time.monotonic() - started < 5
 
 
 def test_a_document_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "DOCUMENT_BYTES", 1_000_000)
-    with serve(lambda: itertools.repeat(b"x" * 10_000)) as url, impatient(requests.Session()) as session:
-        with pytest.raises(requests.ConnectionError, match="more than 0 MiB"):
-            session.get(url, timeout=5)
+    with (
+        serve(lambda: itertools.repeat(b"x" * 10_000)) as url,
+        impatient(requests.Session()) as session,
+        pytest.raises(requests.ConnectionError, match="more than 0 MiB"),
+    ):
+        session.get(url, timeout=5)
 
 
 def test_a_line_that_drops_is_told() -> None:
-    with serve(lambda: iter([b"half"]), 100) as url, impatient(requests.Session()) as session:
-        with pytest.raises(requests.ConnectionError):
-            session.get(url, timeout=5)
+    with (
+        serve(lambda: iter([b"half"]), 100) as url,
+        impatient(requests.Session()) as session,
+        pytest.raises(requests.ConnectionError),
+    ):
+        session.get(url, timeout=5)
