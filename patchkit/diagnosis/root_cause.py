@@ -13,6 +13,7 @@ MOST_GROUPS = 500  # different failures that are kept; a log with more of them r
 MOST_RANKS = 10_000
 UNKNOWN = "no known kind of failure"
 UNKNOWN_HINT = "the message and the frame are the cause as the log tells it"
+GLOG = re.compile(r"^\[[EFW]\d{4} [^\]]{1,80}\] ")  # how torch's native code begins its lines
 VALUE_ERROR = re.compile(r"^\s*(?:Value error|Assertion failed), (.*?)(?: \[type=\w+.*)?$", re.MULTILINE)
 
 
@@ -114,7 +115,7 @@ def tell_message(failure: Failure) -> str:
     value_error = VALUE_ERROR.search(message)
     if value_error:
         return value_error.group(1)
-    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    first = next((GLOG.sub("", line.strip()) for line in message.splitlines() if line.strip()), "")
     if not first and failure.root.frames:
         return failure.root.frames[-1].code
     return first

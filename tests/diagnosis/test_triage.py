@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchkit.diagnosis.diagnose import Diagnosis, diagnose
-from patchkit.diagnosis.log.kinds import classify
+from patchkit.diagnosis.log.kinds import classify, classify_line
 from patchkit.diagnosis.log.lines import read_line
 from patchkit.diagnosis.matching import KnownIssue, match_issues, propose_signature
 from patchkit.diagnosis.progress import Change, compare
@@ -252,6 +252,31 @@ def test_a_prefix_that_nobody_knows_is_cut_off_before_vllms_own(prefix: str, hos
 )
 def test_kinds_are_told_apart(text: str, kind: str | None) -> None:
     found = classify(text)
+    assert (found.name if found else None) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.", "out-of-host-memory"),
+        ("srun: error: node1: task 3: Killed", "out-of-host-memory"),
+        ("Killed", "out-of-host-memory"),
+        ("command terminated with exit code 137", "out-of-host-memory"),
+        ("[1] 812 Segmentation fault (core dumped) vllm serve", "crash"),
+        ("Fatal Python error: Bus error", "shared-memory"),
+        ("OSError: [Errno 28] No space left on device", "disk-full"),
+        ("write failed: Disk quota exceeded", "disk-full"),
+        ("bind: address already in use", "port-in-use"),
+        ("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL", "nccl-timeout"),
+        ("vllm serve: error: unrecognized arguments: --foo", "arguments"),
+        ("terminate called after throwing an instance of 'x'", "abort"),
+        ("Worker proc VllmWorker-1 died unexpectedly (exit code: -11), shutting down executor.", "crash"),
+        ("(Worker died) Failed core proc(s): {'EngineCore': -9}", "out-of-host-memory"),
+        ("Avg prompt throughput: 12.1 tokens/s, timeout of none", None),
+    ],
+)
+def test_a_line_alone_tells_a_death(text: str, kind: str | None) -> None:
+    found = classify_line(text)
     assert (found.name if found else None) == kind
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 # Frames that only hand a call on: where an error passes through, never where it comes from.
 WRAPPERS = re.compile(
     r"vllm/(?:v1/executor/|v1/engine/|v1/serial_utils|v1/worker/worker_base|v1/utils|entrypoints/|compilation/|utils/|tracing"
-    r"|_custom_ops|env_override|executor/|ir/op|model_executor/custom_op|distributed/(?:parallel_state|communication_op"
+    r"|_custom_ops|env_override|executor/|ir/op|model_executor/custom_op|distributed/(?:parallel_state|utils|communication_op"
     r"|device_communicators)|logger|plugins/|v1/worker/ubatch)"
 )
 PRODUCT = re.compile(r"(?:^|/)(vllm(?:_[a-z]+)?/(?!.*site-packages/).*)$")

@@ -238,7 +238,11 @@ KINDS = (
 )  # fmt: skip
 COMPILED = tuple((kind, re.compile(kind.pattern, re.MULTILINE | re.IGNORECASE)) for kind in KINDS)
 ALONE = tuple((kind, pattern) for kind, pattern in COMPILED if kind.alone)
-ANY_ALONE = re.compile("|".join(f"(?:{kind.pattern})" for kind, _ in ALONE), re.IGNORECASE)
+# One of these is in every line that such a pattern finds; looking for them first is a hundred times faster.
+ALONE_WORDS = (
+    "kill", "137", "memory", "exit code", "': -", "bus error", "shm", "fatal python", "core dumped", "seg", "signal",
+    "errno", "no space", "quota", "in use", "eaddrinuse", "time", "error: ", "terminate",
+)  # fmt: skip
 
 
 def find_kind(name: str) -> Kind | None:
@@ -254,6 +258,7 @@ def classify(text: str) -> Kind | None:
 
 def classify_line(text: str) -> Kind | None:
     """Return the kind of a line that is a failure in itself, or None."""
-    if not ANY_ALONE.search(text):
+    lowered = text.lower()
+    if not any(word in lowered for word in ALONE_WORDS):
         return None
     return next((kind for kind, pattern in ALONE if pattern.search(text)), None)
