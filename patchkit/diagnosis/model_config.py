@@ -90,14 +90,15 @@ class _Reader:
         self.file = file
         self.top = document
         self.text, self.where = _language_part(document)
+        self.model_type = str(self.text.get("model_type") or document.get("model_type") or "")
         self.problems: list[Problem] = []
 
     def read(self) -> ModelConfig:
         """Return the config, or raise everything that is wrong with it."""
         experts = self.number(*EXPERTS, hint="preflight is for mixture-of-experts models")
         config = ModelConfig(
-            model_type=str(self.text.get("model_type") or self.top.get("model_type") or ""),
-            architecture=str((self.top.get("architectures") or self.text.get("architectures") or [""])[0]),
+            model_type=self.model_type,
+            architecture=_first(self.top.get("architectures") or self.text.get("architectures")),
             experts=experts,
             experts_per_token=self.number(*EXPERTS_PER_TOKEN),
             expert_size=self.expert_size(),
@@ -123,7 +124,7 @@ class _Reader:
                 value = self.text[name]
                 if isinstance(value, list) and value and len(set(map(str, value))) == 1:
                     value = value[0]  # one number a layer, all the same
-                if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                if _is_size(value):
                     return Number(value, name)
                 self.complain(name, f"{value!r} is no positive whole number", hint)
                 return Number(1, name)
@@ -137,8 +138,7 @@ class _Reader:
 
     def expert_size(self) -> Number:
         """Return the experts' intermediate size: of `intermediate_size` only where that is known to be theirs."""
-        model_type = self.text.get("model_type") or self.top.get("model_type")
-        if self.text.get("moe_intermediate_size") is None and model_type in EXPERT_SIZE_IS_INTERMEDIATE:
+        if self.text.get("moe_intermediate_size") is None and self.model_type in EXPERT_SIZE_IS_INTERMEDIATE:
             return self.number("intermediate_size")
         known = ", ".join(sorted(EXPERT_SIZE_IS_INTERMEDIATE))
         return self.number("moe_intermediate_size", hint=f"intermediate_size is the experts' own only for {known}")
@@ -155,8 +155,9 @@ class _Reader:
         if self.text.get("shared_expert_intermediate_size"):
             return self.number("shared_expert_intermediate_size")
         count = self.text.get("n_shared_experts")
-        if not isinstance(count, int) or count < 1 or self.text.get("moe_intermediate_size") is None:
+        if not count or self.text.get("moe_intermediate_size") is None:
             return None
+        count = self.number("n_shared_experts").value
         size = self.number("moe_intermediate_size").value
         return Number(count * size, f"n_shared_experts {count} × moe_intermediate_size {size} =")
 
@@ -165,7 +166,10 @@ class _Reader:
         for name in ("quantization_config", "compression_config"):
             told = self.text.get(name) or self.top.get(name)
             if isinstance(told, dict):
-                return _read_quantization(told)
+                quantization = _read_quantization(told)
+                if told.get("weight_block_size") and quantization.block is None:
+                    self.complain(f"{name}.weight_block_size", f"{told['weight_block_size']!r} is no pair of sizes")
+                return quantization
         return None
 
     def complain(self, name: str, message: str, hint: str = "") -> None:
@@ -185,21 +189,32 @@ def _language_part(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]
         part, where = part[name], f"{where}{name}."
 
 
+def _first(names: Any) -> str:
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 def _read_quantization(told: Mapping[str, Any]) -> Quantization:
     weights = _first_weights(told)
     block = told.get("weight_block_size") or weights.get("block_structure")
     group = told.get("group_size") or weights.get("group_size")
     return Quantization(
         method=str(told.get("quant_method") or told.get("quant_algo") or "").lower(),
-        block=(int(block[0]), int(block[1])) if isinstance(block, list) and len(block) == 2 else None,
-        group=group if isinstance(group, int) and group > 0 else None,
+        block=(block[0], block[1])
+        if isinstance(block, list) and len(block) == 2 and all(map(_is_size, block))
+        else None,
+        group=group if _is_size(group) else None,
         scale_format=str(told.get("scale_fmt") or ""),
     )
 
 
 def _first_weights(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the weights' scheme of compressed-tensors, whose groups all quantised layers share in practice."""
-    for group in (told.get("config_groups") or {}).values():
+    groups = told.get("config_groups")
+    for group in groups.values() if isinstance(groups, dict) else ():
         if isinstance(group, dict) and isinstance(group.get("weights"), dict):
             weights: Mapping[str, Any] = group["weights"]
             return weights

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from patchkit.diagnosis.deployment import Deployment
 from patchkit.diagnosis.model_config import read_model_config
+from patchkit.diagnosis.preflight import examine_deployment
 from patchkit.errors import InvalidFile, RequestError
 
 CONFIGS = sorted((Path(__file__).parent / "configs").glob("*.json"))
@@ -122,3 +124,66 @@ def test_what_is_no_config_is_told_and_not_a_bug(tmp_path: Path, text: str) -> N
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="cannot be read"):
         read_model_config(tmp_path / "nothing.json")
+
+
+JUNK = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1.5,
+    "",
+    "x",
+    "128",
+    [],
+    [1],
+    [0],
+    ["a", "b"],
+    [128, 64],
+    {},
+    {"x": 1},
+    {"weights": 5},
+]
+FIELDS = [
+    *PLAIN,
+    *(
+        "architectures",
+        "n_routed_experts",
+        "n_shared_experts",
+        "shared_expert_intermediate_size",
+        "n_group",
+        "topk_group",
+    ),
+    *("first_k_dense_replace", "mlp_only_layers", "intermediate_size", "intermediate_size_mlp", "kv_lora_rank"),
+    *("index_topk", "text_config", "quantization_config", "compression_config"),
+]
+INNER = ["quant_method", "weight_block_size", "group_size", "scale_fmt", "config_groups"]
+
+
+def is_answered(tmp_path: Path, document: dict[str, Any]) -> bool:
+    """Whether a config is examined, or refused with problems; any other error is a bug."""
+    try:
+        model = read_model_config(write(tmp_path, document))
+    except InvalidFile as error:
+        return bool(error.problems)
+    return bool(examine_deployment(model, Deployment(tp=3, dp=2, pp=5, arch=(12, 1))).facts)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", JUNK, ids=repr)
+def test_nothing_in_a_config_is_a_bug(tmp_path: Path, field: str, value: Any) -> None:
+    assert is_answered(tmp_path, PLAIN | {field: value})
+
+
+@pytest.mark.parametrize("field", INNER)
+@pytest.mark.parametrize("value", JUNK, ids=repr)
+def test_nothing_in_a_quantization_is_a_bug(tmp_path: Path, field: str, value: Any) -> None:
+    told = {"quant_method": "fp8", "weight_block_size": [128, 128]} | {field: value}
+    assert is_answered(tmp_path, PLAIN | {"quantization_config": told})
+
+
+def test_blocks_that_are_no_pair_are_told(tmp_path: Path) -> None:
+    told = {"quant_method": "fp8", "weight_block_size": [128, "x"]}
+    (complaint,) = complaints(tmp_path, PLAIN | {"quantization_config": told})
+    assert complaint.startswith("quantization_config.weight_block_size: [128, 'x'] is no pair of sizes")
