@@ -153,6 +153,12 @@ def test_the_same_rank_of_two_nodes_counts_twice() -> None:
     assert cause_of(text).ranks == ("TP0 on n1", "TP0 on n2")
 
 
+def test_engines_that_are_their_own_workers_count_as_ranks() -> None:
+    text = "EngineCore failed to start.\n" + traceback("ValueError: a", MODEL)
+    cause = cause_of("".join(logged(f"EngineCore_DP{rank} pid={rank}", "12:00:00", text) for rank in (2, 0, 1)))
+    assert cause.ranks == ("DP2", "DP0", "DP1")
+
+
 def test_lines_of_others_between_the_lines_of_a_traceback_do_not_tear_it() -> None:
     one = worker(0, "12:00:00", "ValueError: a", MODEL).splitlines()
     noise = "(APIServer pid=1) INFO 11-29 12:00:00 [l.py:1] Avg prompt throughput: 1.0 tokens/s\n"

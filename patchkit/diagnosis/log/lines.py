@@ -194,10 +194,9 @@ def _read_record(text: str, number: int) -> Iterator[LogLine]:
 def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
     """Return what tells the writer apart, and the name of its rank."""
     writer = f"{host}/{process}/{pid}/{rank}"
-    if "Core" not in process:
-        parallel = " ".join(f"{kind}{index}" for kind, index in WORKER_RANK.findall(process))
-        if parallel:
-            return writer, parallel
+    parallel = " ".join(f"{kind}{index}" for kind, index in WORKER_RANK.findall(process))
+    if parallel:
+        return writer, parallel
     spawned = SPAWNED.match(process)
     if rank or spawned:
         return writer, f"rank {int(rank or (spawned[1] if spawned else 0))}"
