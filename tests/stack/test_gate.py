@@ -34,3 +34,53 @@ def test_upstream_code_with_invalid_escapes_parses_without_a_warning() -> None:
 @pytest.mark.parametrize("source", [b"\0", b"# coding: no-such\nx = 1\n", b"\xff\xfe", b"(" * 5000])
 def test_bytes_that_are_no_source_are_a_fault_and_no_crash(source: bytes) -> None:
     assert find_fault(source)
+
+
+LARGE = """\
+import os
+
+TEXT = '''
+def no_function(:
+'''
+
+
+class A:
+    @property
+    def f(self):
+        return (
+            1
+        )
+
+    def g(self):
+        return 2
+
+
+def h():
+    return {"x": [3]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("return 2", "return (2", "'(' was never closed"),
+        ("            1\n        )\n", "            1\n", "'(' was never closed"),
+        ("    def g(self):\n", "", ""),
+        ("    def g(self):\n        return 2\n", "", ""),
+        ("        return 2\n", "", "expected an indented block after function definition"),
+        ("    @property\n", "    @property(\n", "'(' was never closed"),
+        ("def no_function(:\n'''", "def no_function(:\n", "unterminated triple-quoted string"),
+        ("def no_function(:", "def other(:", ""),
+        ("import os\n", "import (os\n", "invalid syntax"),
+        ('{"x": [3]}\n', '{"x": [3]\n', "'{' was never closed"),
+        ('{"x": [3]}\n', '{"x": [3]}\n\n\nx = 1\n', ""),
+    ],
+)
+def test_what_breaks_one_definition_of_a_large_file_is_told_as_by_the_whole_file(
+    desk: Desk, old: str, new: str, complaint: str
+) -> None:
+    assert LARGE.count(old) == 1
+    after = LARGE.replace(old, new)
+    told = check_gate(desk.objects, desk.objects.diff(desk.tree({"x.py": LARGE}), desk.tree({"x.py": after})))
+    assert bool(told) == bool(find_fault(after.encode())) == bool(complaint)
+    assert complaint in told

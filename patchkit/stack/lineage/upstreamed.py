@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ from patchkit.stack.ladder.attempt import HunkState, is_test
 from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.lineage.images import find_images
 from patchkit.stack.lineage.lineage import Image, Lineage
+from patchkit.stack.patch.binary import blob_id
 from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Patch
 from patchkit.tools.git.lines import merge_lines
@@ -44,19 +45,19 @@ def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | 
     Only product files count, where the patch has some. Raises `StoreFailure` when history cannot be read.
     """
     wanted = _wanted(lineage, patches)
-    for witnesses in filter(None, (wanted[:WITNESSES], wanted[WITNESSES:])):
-        lineage.prepare([one.path for one in witnesses])
-        turns = [one.turns() for one in witnesses]
-        if not all(turns):
-            return None
-        times = {change.commit: change.time for found in turns for change in found}
-        for commit in sorted(times, key=lambda commit: -times[commit]):
-            tree = lineage.repository.read_commit(commit).tree
+    lineage.prepare([one.path for one in wanted[:WITNESSES]])
+    for witness in wanted:
+        turns = 0
+        for change in witness.turns():
+            turns += 1
+            tree = lineage.repository.read_commit(change.commit).tree
             if all(one.is_there_in(tree) for one in wanted):
-                if any(one.is_taken_back_after(times[commit]) for one in witnesses):
+                if any(one.is_taken_back_after(change.time) for one in wanted[:WITNESSES]):
                     return None
-                subject = lineage.repository.read_commit(commit).subject
-                return Upstreamed(commit, subject, _recognise(subject, patches))
+                subject = lineage.repository.read_commit(change.commit).subject
+                return Upstreamed(change.commit, subject, _recognise(subject, patches))
+        if not turns:
+            return None
     return None
 
 
@@ -73,10 +74,17 @@ class _Wanted:
     def path(self) -> str:
         return self.files[-1].path
 
-    def turns(self) -> list[FileChange]:
-        """Return the commits before which the file was not as the patch makes it, and after which it was."""
-        log = self.lineage.log(self.path)
-        return [change for change in log if self._is_there(change.new) and not self._is_there(change.old)]
+    def turns(self) -> Iterator[FileChange]:
+        """Yield the commits before which the file was not as the patch makes it, and after which it was; newest first.
+
+        What is older than the content that the patch was made for cannot have taken it.
+        """
+        made_for = blob_id(self.image.before) if self.image else ""
+        for change in self.lineage.log(self.path):
+            if made_for and change.new == made_for:
+                return
+            if self._is_there(change.new) and not self._is_there(change.old):
+                yield change
 
     def is_there_in(self, tree: str) -> bool:
         """Return whether the file is as the patch makes it in a tree."""

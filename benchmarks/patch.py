@@ -1,0 +1,301 @@
+"""Measure the patch engine beside what people use today.
+
+    python -m benchmarks.patch --clone PATH [--quick] [--json FILE]
+
+`--clone` (or PATCHKIT_VLLM_CLONE) is any git clone of vLLM with its history; nothing is written into it. Rivals must be
+installed (git, patch, quilt) and run in the same run. Times are medians in seconds, shares are in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.patch_clone import Clone, NoFacts, patch_of, run_git
+from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
+from benchmarks.patch_rivals import (
+    DriftDesk,
+    apply_am,
+    call,
+    check_out,
+    missing_tools,
+    prepare_quilt,
+    push_quilt,
+)
+from patchkit.search import Answer, build_graph, find_turn
+from patchkit.source.source import FactSettings
+from patchkit.stack.apply import open_lineage, walk_series
+from patchkit.stack.change import Ground
+from patchkit.stack.gate import check_gate
+from patchkit.stack.ladder.climb import Footing, climb
+from patchkit.stack.lineage.lineage import Lineage
+from patchkit.stack.outcome import Outcome
+from patchkit.stack.patch import parse_patches
+from patchkit.stack.status.examine import examine_series
+from patchkit.stack.status.window import DryRun
+from patchkit.tools.git.objects import Repository
+
+SERIES = 30
+CARRIED_DISTANCE = 200  # commits after a patch was taken: it must still be told
+HISTORY = 5000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; what `bar` is the bound of is in the name: a ratio theirs / ours, seconds, a share, a count."""
+
+    name: str
+    rival: str
+    theirs: float | None
+    ours: float
+    bar: float
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the measurements stand on."""
+
+    clone: Clone
+    tip: str
+    folder: Path
+    quick: bool
+
+    @property
+    def repository(self) -> Repository:
+        """Return the objects."""
+        return self.clone.repository
+
+
+def ratio(name: str, rival: str, theirs: float, ours: float, bar: float) -> Row:
+    """Return a row whose bar is the least ratio theirs / ours."""
+    return Row(f"{name}, s", rival, round(theirs, 4), round(ours, 4), bar, theirs / ours >= bar)
+
+
+def most(name: str, rival: str, theirs: float | None, ours: float, bar: float) -> Row:
+    """Return a row whose bar is the most that ours may be."""
+    return Row(name, rival, theirs, round(ours, 3), bar, ours <= bar)
+
+
+def least(name: str, rival: str, theirs: float | None, ours: float, bar: float) -> Row:
+    """Return a row whose bar is the least that ours may be."""
+    return Row(name, rival, theirs, round(ours, 2), bar, ours >= bar)
+
+
+def median(action: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
+    """Return the median seconds of an action; `before` is not measured."""
+    taken = []
+    for _ in range(rounds):
+        before()
+        started = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def measure_series(bench: Bench) -> list[Row]:
+    """Apply 30 real patches in a row: git am and quilt beside the engine, with commits and dry."""
+    chain = first_parents(bench.repository.path, bench.tip, SERIES + 1)[::-1]
+    base, commits = chain[0], chain[1:]
+    folder = bench.folder / "series"
+    folder.mkdir()
+    tree = bench.repository.read_commit(base).tree
+    work, quilt = bench.folder / "am", bench.folder / "quilt"
+    start = check_out(bench.repository, tree, work)
+    diffs = [run_git(bench.repository.path, "diff", "--binary", "--full-index", f"{one}^", one) for one in commits]
+    form = ("format-patch", "--stdout", "--binary", "--full-index", "-1")
+    mails = b"".join(run_git(bench.repository.path, *form, commit) for commit in commits)
+    series = [patch_of(folder, f"{number:04}.patch", diff) for number, diff in enumerate(diffs)]
+    rounds = 1 if bench.quick else 5
+    whole = bench.repository.read_commit(start).tree
+
+    def ours(commit: bool) -> str:
+        repository = Repository(bench.repository.path)
+        clone = Clone(repository)
+        at = clone.resolve(start)
+        parent, result = start, ""
+        for step in walk_series(Ground(clone, at, whole, open_lineage(clone, at)), series, NoFacts()):
+            if not step.record.outcome.stands:
+                raise SystemExit(f"{step.record}")
+            result = step.attempt.tree
+            if commit:
+                parent = repository.create_commit(result, (parent,), step.patch.name, 1_700_000_000)
+        return result
+
+    def reset() -> None:
+        call(work, "git", "reset", "-q", "--hard", start)
+
+    def fresh() -> None:
+        subprocess.run(["rm", "-rf", str(quilt)], check=True)
+        subprocess.run(["cp", "-r", str(work), str(quilt)], check=True)
+        prepare_quilt(quilt, diffs)
+
+    am = median(lambda: apply_am(work, mails), rounds, reset)
+    same = run_git(work, "rev-parse", "HEAD^{tree}").decode().strip() == ours(False)
+    reset()
+    pushed = median(lambda: push_quilt(quilt), 1 if bench.quick else 3, fresh)
+    dry, made = median(lambda: ours(False), rounds + 2), median(lambda: ours(True), rounds + 2)
+    return [
+        ratio("30 real patches with commits", "git am", am, made, 4),
+        ratio("30 real patches with commits", "quilt push -a", pushed, made, 8),
+        ratio("30 real patches, dry run", "git am", am, dry, 8),
+        least("30 real patches: same result tree as git am", "git am", None, float(same), 1),
+    ]
+
+
+def measure_drift(bench: Bench) -> list[Row]:
+    """Bring real commits to older trees; a judge that follows lines through history tells right from wrong."""
+    cases = make_cases(bench.repository, bench.tip, 120)
+    if bench.quick:
+        cases = cases[::9]
+    judge = Judge.over(bench.repository, bench.tip, cases)
+    right, wrong = 0, 0
+    for case in cases:
+        good, bad = judge_ours(bench, judge, case)
+        right, wrong = right + good, wrong + bad
+    rows = []
+    desk = DriftDesk(bench.repository, bench.folder / "drift")
+    share = 100 / len(cases)
+    for rival in ("git apply", "git apply --3way", "patch -F3"):
+        made = [(case, desk.run(rival, case)) for case in cases]
+        verdicts = [judge.is_right(case, files) for case, files in made if files is not None]
+        theirs = round(100 * sum(verdicts) / len(made), 2)
+        rows.append(least(f"drift, {len(cases)} applications: right place, %", rival, theirs, right * share, 86))
+        bad = len(verdicts) - sum(verdicts)
+        rows.append(most("drift: wrong place accepted, count", rival, bad, wrong, 0))
+    return rows
+
+
+def judge_ours(bench: Bench, judge: Judge, case: Case) -> tuple[bool, bool]:
+    """Return whether the engine was right (or told it is upstream), and whether it took a wrong place unreviewed."""
+    tree = bench.repository.read_commit(case.target).tree
+    attempt = climb(Footing(bench.repository, tree), parse_patches(case.diff))
+    if not attempt.outcome.stands or check_gate(bench.repository, bench.repository.diff(tree, attempt.tree)):
+        return False, False
+    if attempt.outcome is Outcome.ALREADY_UPSTREAM:
+        return True, False
+    files = {path: bench.repository.read(attempt.tree, path) or b"" for path in case.paths}
+    is_right = judge.is_right(case, files)
+    return is_right, not is_right
+
+
+def measure_upstreamed(bench: Bench) -> list[Row]:
+    """Ask for real merged patches, as a downstream carries them, 200 commits after the merge and just before it."""
+    wanted = 12 if bench.quick else 100
+    chain = first_parents(bench.repository.path, bench.tip, 4000)
+    later, asked = [], []
+    for position in range(CARRIED_DISTANCE, len(chain), 3800 // wanted):
+        diff, paths = read_change(bench.repository.path, chain[position])
+        if not paths or taken_back(bench, chain[position], chain[position - CARRIED_DISTANCE]):
+            continue
+        plain = b"".join(line for line in diff.splitlines(keepends=True) if not line.startswith(b"index "))
+        later.append(Case(chain[position], chain[position - CARRIED_DISTANCE], CARRIED_DISTANCE, paths, plain))
+        asked.append(Case(chain[position], chain[position + 1], 1, paths, plain))
+    found = [is_upstream(bench, case) for case in later]
+    false = sum(is_upstream(bench, case) for case in asked)
+    desk = DriftDesk(bench.repository, bench.folder / "upstreamed")
+    theirs = [desk.is_reversed(case) for case in later]
+    share = 100 / len(later)
+    name = f"upstreamed, {len(later)} patches {CARRIED_DISTANCE} commits later"
+    return [
+        least(f"{name}: told, %", "git apply -R --check", round(sum(theirs) * share, 2), sum(found) * share, 98),
+        most("upstreamed: told before it was merged, count", "git apply -R --check", None, false, 0),
+    ]
+
+
+def taken_back(bench: Bench, commit: str, until: str) -> bool:
+    """Return whether a commit was reverted by name: then it is not upstream any more."""
+    subject = bench.repository.read_commit(commit).subject
+    log = run_git(bench.repository.path, "log", "--format=%s", f"{commit}..{until}").decode()
+    return "Revert" in subject or f'Revert "{subject.split(" (#")[0]}' in log
+
+
+def is_upstream(bench: Bench, case: Case) -> bool:
+    """Return whether the engine tells a patch as upstream already."""
+    tree = bench.repository.read_commit(case.target).tree
+    lineage = Lineage(bench.repository, case.target)
+    return climb(Footing(bench.repository, tree, lineage), parse_patches(case.diff)).outcome is Outcome.ALREADY_UPSTREAM
+
+
+def measure_status(bench: Bench) -> list[Row]:
+    """Look at 30 patches against one commit, and find a first conflict among 5,000 commits."""
+    chain = first_parents(bench.repository.path, bench.tip, HISTORY + 400)
+    folder = bench.folder / "status"
+    folder.mkdir()
+    patches = []
+    for commit in chain[40:]:
+        diff, paths = read_change(bench.repository.path, commit)
+        if paths and len(patches) < SERIES:
+            patches.append(patch_of(folder, f"{len(patches):04}.patch", diff))
+    at = bench.clone.resolve(bench.tip)
+    started = time.perf_counter()
+    examine_series(bench.clone, bench.clone.tree(at), patches, NoFacts())
+    rows = [most("status of 30 patches against one commit, s", "-", None, time.perf_counter() - started, 2)]
+    return [*rows, first_conflict(bench, chain, folder)]
+
+
+def first_conflict(bench: Bench, chain: Sequence[str], folder: Path) -> Row:
+    """Take a patch made 5,000 commits ago that does not land at the tip, and find the commit that broke it."""
+    good = chain[HISTORY]
+    for commit in chain[HISTORY - 1 :]:
+        _, paths = read_change(bench.repository.path, commit)
+        if not paths:
+            continue
+        backward = run_git(bench.repository.path, "diff", "--full-index", commit, f"{commit}^", "--", *paths)
+        patch = patch_of(folder, "first.patch", backward)
+        run = DryRun(bench.clone, (patch,), FactSettings(), Lineage(bench.repository, bench.tip))
+        if run.outcomes(good)[0].stands and not run.outcomes(bench.tip)[0].stands:
+            break
+    run = DryRun(bench.clone, (patch,), FactSettings(), Lineage(bench.repository, bench.tip))
+    started = time.perf_counter()
+    history = bench.repository.parents_between(good, bench.tip)
+    graph = build_graph(history, good, bench.tip)
+    turn = find_turn(graph, lambda node: "good" if run.outcomes(node)[0].stands else "bad")
+    taken = time.perf_counter() - started
+    if not isinstance(turn, Answer):
+        raise SystemExit(f"first conflict: {turn}")
+    return most(f"first conflict in {len(history)} commits, s", "-", None, taken, 20)
+
+
+def main() -> None:
+    """Measure everything, print a table, and write the rows where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clone", type=Path, default=os.environ.get("PATCHKIT_VLLM_CLONE"), metavar="PATH")
+    parser.add_argument("--tip", default="HEAD", metavar="REF", help="the newest commit to look at")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds, under 50 s")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if options.clone is None:
+        parser.exit(1, "give a clone of vLLM: --clone PATH (git clone --bare https://github.com/vllm-project/vllm)\n")
+    if missing := missing_tools():
+        parser.exit(1, f"not installed: {', '.join(missing)}\n")
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as name:
+        folder = Path(name)
+        clone = Clone.over(Path(options.clone), folder / "vllm.git", options.tip)
+        bench = Bench(clone, clone.resolve("HEAD").id, folder, options.quick)
+        measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_status)
+        for measure in measures:
+            started = time.perf_counter()
+            for row in measure(bench):
+                rows.append(row)
+                theirs = "" if row.theirs is None else f"{row.rival} {row.theirs}"
+                print(
+                    f"{row.name:<58} {row.ours:>9} {theirs:<30} bar {row.bar:<4} {'holds' if row.holds else 'MISSED'}"
+                )
+            print(f"({measure.__name__}: {time.perf_counter() - started:.1f} s)")
+    if options.json:
+        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
