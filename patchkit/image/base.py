@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.image.image import BaseName
+from patchkit.source.archive import BoundedMember
 from patchkit.tools.registry import Registry, parse_reference
 from patchkit.tools.toolkit import Toolkit
 
@@ -164,7 +165,7 @@ def _from_layout(name: str, folder: Path) -> Base:
 def _from_archive(name: str, path: Path) -> Base:
     """Read an archive's table of contents: an OCI layout if it is one, else what `docker save` wrote before."""
     size = path.stat().st_size
-    with tarfile.open(path, "r:") as tar:
+    with tarfile.open(path, "r:", tarinfo=BoundedMember) as tar:
         members = {str(PurePosixPath(member.name)): member for member in tar}
     for member in members.values():
         if member.offset_data + member.size > size:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,7 +175,7 @@ def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
     toolkit.progress.step(f"read the file list of {base.name.name}")
     try:
         listing = scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.spec.root)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         hint = "zstd layers cannot be read: use --engine docker, or a base with gzip layers"
         raise RequestError(f"{base.name.name}: a layer of the base cannot be read: {error}", hint) from error
     toolkit.cache.write_record("base-listings", key, listing.to_record())

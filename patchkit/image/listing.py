@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any
 
 from patchkit.errors import RequestError
+from patchkit.source.archive import BoundedMember
 
 SITE_FOLDERS = ("site-packages", "dist-packages")
 MAX_SYMLINKS = 40  # as Linux: more is a loop
@@ -106,7 +107,7 @@ def _stack_layer(nodes: dict[str, _Node], stream: IO[bytes], package: str, root:
     added: dict[str, _Node] = {}
     hidden: set[str] = set()
     emptied: set[str] = set()
-    with tarfile.open(fileobj=stream, mode="r|*") as tar:
+    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=BoundedMember) as tar:
         for member in tar:
             path = _absolute(member.name)
             if path is None:

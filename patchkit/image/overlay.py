@@ -20,6 +20,7 @@ from patchkit.image.image import ImagePlan
 from patchkit.image.listing import Folder, Listing
 from patchkit.source.commit import Commit
 from patchkit.tools.git.objects import Entry, Repository
+from patchkit.tools.git.paths import check_path
 
 OWN_FOLDER = "/opt/patchkit"
 BARE_ROOT = f"{OWN_FOLDER}/site-packages"  # where the whole package lies when there is no base
@@ -82,11 +83,19 @@ def select_overlay(plan: ImagePlan, listing: Listing | None) -> Overlay:
 
 def _read_files(repository: Repository, root: str, product: Mapping[str, Entry | None]) -> Iterable[OverlayFile]:
     for path, entry in sorted(product.items()):
+        _check_name(path)
         if entry is None or entry.mode == SUBMODULE:
             continue
         if any(part.startswith(".wh.") for part in path.split("/")):
             raise BuildFailed(f"{path}: a layer would read this name as a deletion", "rename the file in the patch")
         yield OverlayFile(f"{root}/{path}", entry.mode, repository.read_blob(entry.blob))
+
+
+def _check_name(path: str) -> None:
+    try:
+        check_path(path)
+    except ValueError as error:
+        raise BuildFailed(f"no layer can hold the tree: {error}", "a tree that git made has no such path") from error
 
 
 def _hideable(removed: Iterable[str], files: Iterable[OverlayFile]) -> tuple[str, ...]:

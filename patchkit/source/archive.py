@@ -14,9 +14,19 @@ from patchkit.tools.git.paths import check_path, leaves_root
 
 MEMBERS_LIMIT = 200_000  # thirty times vLLM's
 TOTAL_LIMIT = 2 << 30  # bytes unpacked; vLLM has 0.15 GB. A gzip bomb grows a thousandfold
+MEMBER_LIMIT = 128 << 20  # bytes of one file, which is read into memory; vLLM's largest has a few MB
+HEADER_LIMIT = 1 << 20  # bytes of a long name or of extended attributes
+HEADERS = {
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+}
 BLOCK = 512  # a tar file is made of blocks, and ends with two of zeros
 
 
+LONGEST_MESSAGE = 400
 LATEST_TIME = 1 << 40  # seconds since 1970, 34,000 years on: what comes later is no date
 BROKEN = (
     tarfile.TarError,
@@ -49,12 +59,26 @@ def read_archive(path: Path) -> Iterator[Member]:
     try:
         with gzip.open(path) as unzipped:
             measured = _Measured(unzipped)
-            with tarfile.open(fileobj=measured, mode="r|", errorlevel=2) as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=measured, mode="r|", errorlevel=2, tarinfo=BoundedMember) as archive:  # type: ignore[call-overload]
                 yield from _read_members(archive)
             measured.finish()
     except BROKEN as error:
         hint = "the archive is broken or hostile: nothing of it was kept"
-        raise RemoteUnavailable(f"{path.name}: {error}", hint) from error
+        raise RemoteUnavailable(f"{path.name}: {shorten(str(error))}", hint) from error
+
+
+def shorten(text: str) -> str:
+    """Return a message that holds a name of the archive, which may be as long as the archive likes."""
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE // 2]} … {text[-LONGEST_MESSAGE // 2 :]}"
+
+
+class BoundedMember(tarfile.TarInfo):
+    """A member whose extended headers are read only when they are short: they go into memory, and nobody sees them."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # the entry that tarfile names for subclasses
+        if self.type in HEADERS and self.size > HEADER_LIMIT:
+            raise ValueError(f"has a header of {self.size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]  # typeshed leaves it out
 
 
 class _Measured:
@@ -105,6 +129,8 @@ def _read_member(archive: tarfile.TarFile, info: tarfile.TarInfo, path: str, nam
         return Member(path, mode, b"", time, names.earlier(info))
     if not info.isreg() or info.issparse():
         raise ValueError(f"{info.name}: is neither file, folder nor link")
+    if info.size > MEMBER_LIMIT:
+        raise ValueError(f"{info.name}: is larger than {MEMBER_LIMIT >> 20} MiB")
     content = archive.extractfile(info)
     if content is None:
         raise ValueError(f"{info.name}: cannot be read")

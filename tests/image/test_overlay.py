@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,20 @@ def test_a_base_of_another_release_is_refused_with_both_versions(tmp_path: Path)
 def test_a_version_that_is_no_release_is_a_warning(tmp_path: Path, wanted: str | None, found: tuple[str, ...]) -> None:
     commit = make_plan(tmp_path, {}, version=wanted).patched.base.commit
     assert check_version(listing(versions=found), commit, "vllm")
+
+
+def test_a_tree_with_a_name_that_leaves_the_layer_is_refused(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, {})
+    repository = plan.patched.base.repository
+    blob = bytes.fromhex(repository.write_blob(b"root::0:0::/:/bin/sh\n"))
+
+    def write_tree(name: bytes, mode: bytes, entry: bytes) -> bytes:
+        command = ["git", "-C", str(repository.path), "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
+        data = mode + b" " + name + b"\0" + entry
+        made = subprocess.run(command, input=data, capture_output=True, check=True)
+        return bytes.fromhex(made.stdout.decode().strip())
+
+    above = write_tree(b"..", b"40000", write_tree(b"passwd", b"100644", blob))
+    evil = write_tree(b"vllm", b"40000", above).hex()
+    with pytest.raises(BuildFailed, match="no layer can hold the tree"):
+        select_overlay(replace(plan, patched=replace(plan.patched, id=evil)), None)

@@ -132,3 +132,19 @@ def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_held(
     refuse(tmp_path, [tar_member("demo-1.0/zeros", bytes(2 << 20))], "unpacks to more than 1 MiB")
     monkeypatch.setattr(archive_module, "MEMBERS_LIMIT", 3)
     refuse(tmp_path, [tar_member(f"demo-1.0/{number}") for number in range(3)], "more than 3 members")
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    with pytest.raises(RemoteUnavailable, match="has a header of 2000000 bytes"):
+        read(tmp_path, make_archive([GOOD, tar_member("x", b"A" * 2_000_000, type=kind)]))
+
+
+def test_a_file_that_would_fill_the_memory_is_refused_and_no_message_is_endless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, "MEMBER_LIMIT", 1000)
+    refuse(tmp_path, [tar_member("demo-1.0/b.py", b"x" * 1001)], "is larger than 0 MiB")
+    with pytest.raises(RemoteUnavailable) as caught:
+        read(tmp_path, make_archive([GOOD, tar_member(f"demo-1.0/../{'n' * 100_000}")]))
+    assert len(caught.value.message) < 500
