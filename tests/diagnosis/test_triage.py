@@ -6,6 +6,7 @@ import json
 import textwrap
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -179,6 +180,12 @@ def test_the_last_start_that_failed_is_told_of_a_container_that_restarts() -> No
         assert found.root_cause is not None
         assert (found.root_cause.message, found.start) == (message, start)
     assert read(first + second + third + serving).root_cause is None
+
+
+def test_what_a_start_says_before_its_engine_begins_is_of_that_start() -> None:
+    log = (Path(__file__).parent / "logs" / "illegal-memory-access.log").read_bytes()
+    found = diagnose([log, log.replace(b"Qwen3MoeFor", b"NextMoeFor")])
+    assert (found.starts, found.progress.facts["architecture"]) == (2, "NextMoeForCausalLM")
 
 
 def test_engines_of_several_nodes_are_one_start() -> None:
