@@ -1,4 +1,4 @@
-"""Make the matrix release × issue by running the repros: `python -m benchmarks.matrix [--fidelity F] [--markdown FILE]`.
+"""Make the matrix release × issue by running the repros: `python -m benchmarks.matrix [--markdown FILE]`.
 
 Every issue that ships is judged at every minor release, without its patches and with them. Needs the package index; the
 repros that are not static make their environment once and take minutes.
@@ -37,8 +37,7 @@ Made by running the repros, without and with the patches that name the issue as 
 {command}
 ```
 
-`bad → good`: the fault is there, and the patches heal it. `good`: not there. `absent`: the code is not there yet, or no
-more. `skip`: cannot be told here, for the reason named. What a pass proves depends on the fidelity beside each repro: see
+`bad → good`: the fault is there, and the patches heal it. `good`: not there. `absent`: the code is not there. `skip`: cannot be told here, for the reason named. What a pass proves depends on the fidelity beside each repro: see
 [design](../design.md#what-a-pass-proves). Nothing in this table ran on a GPU.
 
 """
