@@ -130,6 +130,14 @@ def test_the_op_declares_no_write_and_its_fake_has_the_shape_of_the_result(path:
     assert registered["other"]["mutates_args"] == ["out"]
 
 
+def test_a_guard_that_another_patch_put_into_the_body_stays() -> None:
+    guard = "    einsum = fp8_einsum if supported() else plain\n    einsum(equation, "
+    guarded = SOURCE.replace("    fp8_einsum(equation, ", guard)
+    after = patched(SLUG, {MODELS: guarded}, "0.22.0").contents[MODELS].decode()
+    assert guard in after
+    assert "    return out\n" in after
+
+
 def test_a_tree_with_the_change_has_it_already() -> None:
     after = patched(SLUG, {MODELS: SOURCE}, "0.22.0").contents[MODELS].decode()
     assert patched(SLUG, {MODELS: after}, "0.22.1").done
