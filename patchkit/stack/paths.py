@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 NATIVE_FOLDERS = frozenset({"csrc", "cmake", "rust"})
@@ -19,7 +19,8 @@ def matches(path: str, globs: Iterable[str]) -> bool:
     `*` and `?` stay within one part, `**` is any number of parts; a glob without a slash matches the name in any
     folder, one that ends in a slash everything below.
     """
-    return any(_compile_glob(glob).fullmatch(path) for glob in globs)
+    parts = path.split("/")
+    return any(_fits(parts, _split_glob(glob)) for glob in globs)
 
 
 def is_native(path: str) -> bool:
@@ -35,22 +36,20 @@ def native_files(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(path for path in paths if is_native(path))
 
 
-@lru_cache(maxsize=256)
-def _compile_glob(glob: str) -> re.Pattern[str]:
+def _split_glob(glob: str) -> list[str]:
     anchored = glob.lstrip("/")
     if anchored.endswith("/"):
         anchored += "**"
-    if "/" not in glob:
-        anchored = f"**/{anchored}"
-    tokens = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", anchored, re.DOTALL)
-    return re.compile("".join(map(_translate, tokens)), re.DOTALL)
+    return ([] if "/" in glob else ["**"]) + anchored.split("/")
 
 
-def _translate(token: str) -> str:
-    known = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    if token in known:
-        return known[token]
-    if len(token) > 1:
-        inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"(?!/)[{'^' + inner[1:] if inner.startswith('!') else inner}]"
-    return re.escape(token)
+def _fits(parts: Sequence[str], globs: Sequence[str]) -> bool:
+    """Walk over the globs with the set of all places where they may stand: no order of stars makes it slow."""
+    reached = {0}
+    for number, glob in enumerate(globs, 1):
+        if glob == "**":
+            least = min(reached, default=len(parts)) + (number == len(globs))  # at the end it is what lies below
+            reached = set(range(least, len(parts) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], glob)}
+    return len(parts) in reached

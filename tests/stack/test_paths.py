@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from patchkit.stack.paths import is_native, matches
@@ -67,3 +69,10 @@ def test_a_native_input_needs_a_build(path: str) -> None:
 )
 def test_other_files_need_none(path: str) -> None:
     assert not is_native(path)
+
+
+@pytest.mark.parametrize(("path", "glob"), [("a/" * 30 + "b", "**/" * 30 + "x"), ("a" * 250, "*a" * 30 + "b")])
+def test_no_glob_takes_long(path: str, glob: str) -> None:
+    started = time.monotonic()
+    assert not matches(path, [glob])
+    assert time.monotonic() - started < 2
