@@ -6,6 +6,7 @@ probe would name an innocent commit. So usage is 129, what cannot be done 128.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import signal
@@ -24,6 +25,7 @@ from patchkit.cli.main import program
 from patchkit.cli.terminal import cache_root, visible
 from patchkit.errors import InvalidFile, PatchkitError, RequestError, StageFailure
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}  # of a disk, which below this room are errors of the store
 EXIT_NO = 1
 EXIT_CANNOT_TELL = 125
 EXIT_CANNOT_DO = 128
@@ -48,12 +50,19 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE_CLOSED
+    except OSError as error:
+        if error.filename is not None or error.errno not in FULL:
+            return _report_bug(arguments)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it must not fail again
+        click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+        return EXIT_CANNOT_DO
     except Exception:
         return _report_bug(arguments)
 
 
 def _call(arguments: list[str]) -> int:
     try:
+        _check_folder()
         result = program.main(arguments, prog_name="patchkit", standalone_mode=False)
     except click.UsageError as error:
         error.show()
@@ -64,8 +73,17 @@ def _call(arguments: list[str]) -> int:
     except PatchkitError as error:
         _tell(error)
         return _exit_code(error, arguments)
-    sys.stdout.flush()
+    if sys.stdout is not None:  # closed by the caller
+        sys.stdout.flush()
     return result if isinstance(result, int) else 0
+
+
+def _check_folder() -> None:
+    """Raise `RequestError` when the current folder was removed: no relative path means anything then."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise RequestError("the current folder is not there any more", "change to another one") from error
 
 
 def _exit_code(error: PatchkitError, arguments: list[str]) -> int:

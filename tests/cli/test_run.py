@@ -93,3 +93,22 @@ def test_a_kind_that_the_store_does_not_have_is_told(
 @pytest.mark.parametrize("days", ["nan", "-1", "many"])
 def test_days_that_are_no_number_of_days_are_a_usage_error(days: str) -> None:
     assert run(["cache", "--prune", "--unused-days", days]) == 129
+
+
+def test_a_current_folder_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run(["check", "x.yaml"]) == 128
+    assert "error: the current folder is not there any more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_an_output_that_cannot_be_written_is_no_bug(to: str) -> None:
+    command = ["bash", "-c", f"{sys.executable} -m patchkit --version {to}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "bug" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (128 if to == ">/dev/full" else 0)
