@@ -13,6 +13,7 @@ Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that the tre
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import traceback
@@ -31,10 +32,11 @@ class Bad(Exception):
     """The tree ran and did the wrong thing."""
 
 
-def split(experts: int, ranks: int) -> list[int]:
+@functools.lru_cache(maxsize=8)
+def split(experts: int, ranks: int) -> tuple[int, ...]:
     """How many experts each rank holds: as even as can be, the first ranks hold the remainder."""
     base, more = divmod(experts, ranks)
-    return [base + (rank < more) for rank in range(ranks)]
+    return tuple(base + (rank < more) for rank in range(ranks))
 
 
 def row(experts: int, ranks: int, rank: int, placement: str) -> list[int]:
@@ -43,7 +45,9 @@ def row(experts: int, ranks: int, rank: int, placement: str) -> list[int]:
     if placement == "linear":
         first = sum(counts[:rank])
         return [NOT_HERE] * first + list(range(counts[rank])) + [NOT_HERE] * (experts - first - counts[rank])
-    return [expert // ranks if expert % ranks == rank else NOT_HERE for expert in range(experts)]
+    table = [NOT_HERE] * experts
+    table[rank::ranks] = range(counts[rank])
+    return table
 
 
 def modulo_row(experts: int, ranks: int, rank: int) -> list[int]:
@@ -85,8 +89,8 @@ def ask(function: Callable[..., Any], experts: int, ranks: int, rank: int, place
         if placement == "round_robin" and rank > experts:
             return None
         raise
-    local = list(range(experts)) if table is None else table.tolist()
-    if sorted(one for one in local if one >= 0) != list(range(held)):
+    local: list[int] = list(range(experts)) if table is None else table.tolist()
+    if held != split(experts, ranks)[rank]:
         raise Bad(f"rank {rank} of {ranks} says it holds {held} of {experts} experts; its map says {local}")
     return local
 
