@@ -167,6 +167,9 @@ def test_e8m0_scales_need_a_reader() -> None:
     v4, v32 = model("deepseek-v4-flash"), model("deepseek-v3.2")
     assert "e8m0-scales" in problems(v4, Deployment(arch=(8, 9)))
     assert "e8m0-scales" not in problems(v4, Deployment(arch=(9, 0)))
+    gb10 = Deployment(arch=(12, 1), vllm=NEW)
+    assert "e8m0-scales" in problems(v4, replace(gb10, deep_gemm=frozenset({9, 10})))
+    assert "e8m0-scales" not in problems(v4, replace(gb10, deep_gemm=frozenset({9, 10, 12})))
     notes = examine_deployment(v32, Deployment(arch=(12, 1), vllm=NEW)).notes
     assert "if the checkpoint stores them as float8_e8m0fnu" in notes[0].message
 

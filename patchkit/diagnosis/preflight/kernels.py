@@ -26,17 +26,26 @@ def check_block_scales(case: Case) -> Iterator[Finding]:
     quantization, arch = case.model.quantization, case.deployment.arch
     if arch is None or quantization is None or quantization.scale_format != "ue8m0" or arch[0] in DEEP_GEMM_MAJORS:
         return
-    stored = case.model.model_type.startswith("deepseek_v4")
+    is_stored, reads = case.model.model_type.startswith("deepseek_v4"), _takes_deep_gemm(case)
     yield Finding(
         "e8m0-scales",
-        stored,
+        is_stored and not reads,
         f"block scales in ue8m0 on {show_arch(arch)}"
-        + ("" if stored else ", if the checkpoint stores them as float8_e8m0fnu and not as float32"),
-        f"DeepGEMM packs E8M0 itself on sm_90 and sm_100; {show_arch(arch)} gets CUTLASS, whose scales are float32",
+        + ("" if is_stored else ", if the checkpoint stores them as float8_e8m0fnu and not as float32")
+        + (", once DeepGEMM is switched off" if reads else ""),
+        f"DeepGEMM packs E8M0 itself; {show_arch(arch)} without it gets CUTLASS, whose scales are float32; "
+        + _show_kernels(case),
         "patch e8m0-upcast (recipes deepseek-v4-gb10, deepseek-v4-l20); "
         "from 0.30 on VLLM_DISABLED_KERNELS=CutlassFp8BlockScaledMMKernel too",
         "the first block-scaled linear layer raises: b_scales.scalar_type() … Float",
     )
+
+
+def _takes_deep_gemm(case: Case) -> bool:
+    """Return whether vLLM takes an installed DeepGEMM on sm_12x that has kernels for it."""
+    arch, deployment = case.deployment.arch, case.deployment
+    has_kernels = deployment.deep_gemm is not None and arch is not None and arch[0] in deployment.deep_gemm
+    return has_kernels and deployment.is_at_least(FIRST_WITH_SM12X_DEEP_GEMM) is not False
 
 
 def check_deep_gemm(case: Case) -> Iterator[Finding]:
