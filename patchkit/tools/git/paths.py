@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-
 DEEPEST = 200  # folders in each other; trees are walked by recursion, and no product comes near
 
 
 def check_path(path: str) -> None:
     """Raise `ValueError` for a path that git would refuse or that could leave a folder it is written to.
 
-    Refused: deeper than `DEEPEST`, empty, absolute, with NUL, with a part that is empty, '.', '..', or '.git' as any file system reads it.
+    Refused: empty, absolute, deeper than `DEEPEST`, with NUL, with a part that is empty, '.', '..', or '.git' as any
+    file system reads it.
     """
     if not path or path.startswith("/") or "\0" in path:
         raise ValueError(f"{path!r}: is no relative path of a file")
