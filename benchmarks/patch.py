@@ -104,26 +104,25 @@ def median(action: Callable[[], object], rounds: int, before: Callable[[], objec
 
 def measure_series(bench: Bench) -> list[Row]:
     """Apply 30 real patches in a row: git am and quilt beside the engine, with commits and dry."""
-    chain = first_parents(bench.repository.path, bench.tip, SERIES + 1)[::-1]
-    base, commits = chain[0], chain[1:]
     folder = bench.folder / "series"
     folder.mkdir()
-    tree = bench.repository.read_commit(base).tree
+    chain = first_parents(bench.repository.path, bench.tip, 400)[::-1]
+    tree = bench.repository.read_commit(chain[0]).tree
+    commits, diffs = choose_series(bench, tree, chain[1:])
     work, quilt = bench.folder / "am", bench.folder / "quilt"
     start = check_out(bench.repository, tree, work)
-    diffs = [run_git(bench.repository.path, "diff", "--binary", "--full-index", f"{one}^", one) for one in commits]
     form = ("format-patch", "--stdout", "--binary", "--full-index", "-1")
     mails = b"".join(run_git(bench.repository.path, *form, commit) for commit in commits)
     series = [patch_of(folder, f"{number:04}.patch", diff) for number, diff in enumerate(diffs)]
     rounds = 1 if bench.quick else 5
     whole = bench.repository.read_commit(start).tree
 
-    def ours(commit: bool) -> str:
+    def ours(commit: bool, dry: bool = False) -> str:
         repository = Repository(bench.repository.path)
         clone = Clone(repository)
         at = clone.resolve(start)
         parent, result = start, ""
-        for step in walk_series(Ground(clone, at, whole, open_lineage(clone, at)), series, NoFacts()):
+        for step in walk_series(Ground(clone, at, whole, open_lineage(clone, at), dry), series, NoFacts()):
             if not step.record.outcome.stands:
                 raise SystemExit(f"{step.record}")
             result = step.attempt.tree
@@ -139,17 +138,34 @@ def measure_series(bench: Bench) -> list[Row]:
         subprocess.run(["cp", "-r", str(work), str(quilt)], check=True)
         prepare_quilt(quilt, diffs)
 
-    am = median(lambda: apply_am(work, mails), rounds, reset)
+    am = median(lambda: apply_am(work, mails), rounds + 2, reset)
     same = run_git(work, "rev-parse", "HEAD^{tree}").decode().strip() == ours(False)
     reset()
     pushed = median(lambda: push_quilt(quilt), 1 if bench.quick else 3, fresh)
-    dry, made = median(lambda: ours(False), rounds + 2), median(lambda: ours(True), rounds + 2)
+    dry, made = median(lambda: ours(False, dry=True), rounds + 4), median(lambda: ours(True), rounds + 4)
     return [
         ratio("30 real patches with commits", "git am", am, made, 4),
         ratio("30 real patches with commits", "quilt push -a", pushed, made, 8),
         ratio("30 real patches, dry run", "git am", am, dry, 8),
         least("30 real patches: same result tree as git am", "git am", None, float(same), 1),
     ]
+
+
+def choose_series(bench: Bench, tree: str, chain: Sequence[str]) -> tuple[list[str], list[bytes]]:
+    """Choose 30 real patches of a size that people carry which stand on a tree one after the other, whole."""
+    commits, diffs = [], []
+    for commit in chain:
+        if not read_change(bench.repository.path, commit)[1]:
+            continue
+        diff = run_git(bench.repository.path, "diff", "--binary", "--full-index", f"{commit}^", commit)
+        attempt = climb(Footing(bench.repository, tree), parse_patches(diff))
+        if attempt.method == "exact" and attempt.outcome in {Outcome.CLEAN, Outcome.OFFSET}:
+            tree = attempt.tree
+            commits.append(commit)
+            diffs.append(diff)
+        if len(commits) == SERIES:
+            break
+    return commits, diffs
 
 
 def measure_drift(bench: Bench) -> list[Row]:

@@ -12,6 +12,7 @@ from patchkit.source.source import Source
 from patchkit.stack.change import Ground, apply_change
 from patchkit.stack.gate import check_gate
 from patchkit.stack.ladder.attempt import Attempt
+from patchkit.stack.ladder.exact import METHOD as EXACT
 from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.outcome import Outcome, PatchedTree, PatchRecord, SeriesResult
 from patchkit.stack.paths import native_files
@@ -49,8 +50,10 @@ def walk_series(ground: Ground, series: Sequence[StackPatch], facts: Facts) -> I
     repository = ground.source.repository
     for patch in series:
         attempt = _attempt_patch(ground, patch, facts, records)
-        deltas = repository.diff(ground.tree, attempt.tree)
-        attempt = _pass_gate(repository, ground.tree, attempt, deltas)
+        deltas: tuple[Delta, ...] = ()
+        if not (ground.dry and attempt.method == EXACT):
+            deltas = repository.diff(ground.tree, attempt.tree)
+            attempt = _pass_gate(repository, ground.tree, attempt, deltas)
         records.append(_record(patch, attempt, deltas))
         yield Step(patch, ground.tree, attempt, records[-1])
         ground = replace(ground, tree=attempt.tree)

