@@ -179,6 +179,8 @@ def test_tags_are_filled_in(tmp_path: Path) -> None:
 def test_a_tag_that_is_no_image_name_is_refused_before_anything_is_built(
     tmp_path: Path, tag: str, message: str
 ) -> None:
+    plan = make_plan(tmp_path, CHANGES)
+    plan = replace(plan, spec=plan.spec.model_copy(update={"tags": (tag,)}))  # as `--tag` does; a recipe's are checked
     with pytest.raises(RequestError, match=message):
-        build(tmp_path, tags=(tag,))
+        build_image(make_toolkit(tmp_path)[0], plan, "oci", tmp_path / "out" / "a.oci.tar")
     assert not (tmp_path / "out").exists()
