@@ -174,6 +174,8 @@ def load_quantiser(tree: Path, record: Record) -> Any:
     for name in KERNELS:
         if hasattr(source, name):
             setattr(source, name, Quantiser(record))
+    if lean(tree):  # what the package itself would offer, under the name of its module
+        sys.modules[source.__package__].fused_inv_rope_fp8_quant = source.fused_inv_rope_fp8_quant
     return source.fused_inv_rope_fp8_quant
 
 
