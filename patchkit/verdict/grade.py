@@ -67,7 +67,8 @@ def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
     if run.overflowed:
         return Grade(Answer.SKIP, Reason.OTHER_FAILURE, f"ended: it wrote more than {LOG_BYTES >> 20} MiB of output")
     if run.timed_out:
-        return Grade(Answer.SKIP, Reason.TIMEOUT, f"no answer after {run.duration_seconds:.0f} s; {last_words(run)}")
+        waited, said = f"no answer after {run.duration_seconds:.0f} s", last_words(run)
+        return Grade(Answer.SKIP, Reason.TIMEOUT, f"{waited}; {said}" if said else waited)
     if run.exit_code == 0:
         return _grade_pass(evidence, run)
     if evidence.kind == "pytest" and run.exit_code in PYTEST_PROBLEMS:
