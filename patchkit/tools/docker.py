@@ -7,13 +7,18 @@ and a newer one without its buildx plugin refuses to build at all.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
+import json
 import os
 import re
 import socket
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +34,21 @@ API_TIMEOUT_SECONDS = 600  # an engine may need minutes to unpack a large image
 PING_TIMEOUT_SECONDS = 5  # a socket that nobody serves must not hold up `--engine auto`
 BUILDX_SINCE = 23  # clients before it have BuildKit inside, later ones need the buildx plugin
 DEFAULT_HOST = "unix:///var/run/docker.sock"
+LAYERED = ("ADD", "RUN")  # instructions of ours that make a layer
+SETTINGS = (
+    "User",
+    "ExposedPorts",
+    "Env",
+    "Entrypoint",
+    "Cmd",
+    "Volumes",
+    "WorkingDir",
+    "Labels",
+    "StopSignal",
+    "Healthcheck",
+    "Shell",
+    "OnBuild",
+)  # of the OCI image specification and Docker's own; what else an engine reports is about its build containers
 VARIABLES = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
 
@@ -111,9 +131,14 @@ class Engine:
     def build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
         """Build the Dockerfile of a folder and return the image's id; all tags are set, or none.
 
-        `time_seconds` since 1970 UTC is the time that a builder which knows SOURCE_DATE_EPOCH writes into the image.
-        Raises `BuildFailed` with the last lines of the log.
+        `time_seconds` since 1970 UTC is the time that the image says it was made at. Equal layers over an equal base
+        give an equal id, whatever builder made them and when. Raises `BuildFailed` with the last lines of the log.
         """
+        built = self._build(context, tags, time_seconds)
+        instructions = [line.split(" ", 1)[0] for line in (context / "Dockerfile").read_text().splitlines()]
+        return self._settle(built, tags, instructions, time_seconds)
+
+    def _build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
         env = {**self._toolkit.env, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(time_seconds)}
         for client in find_clients(env):
             if has_buildkit(client, env):
@@ -135,6 +160,72 @@ class Engine:
         for tag in tags[1:]:
             image.tag(tag)
         return str(image.id)
+
+    def _settle(self, built: str, tags: Sequence[str], instructions: Sequence[str], time_seconds: int) -> str:
+        """Give an image the config that its layers, settings and `time_seconds` decide, and return its new id.
+
+        Builders write their clock and name into the config. An engine that has the layers takes a config alone; one
+        that does not (the containerd image store) keeps the image as it was built.
+        """
+        from docker.errors import APIError, ImageLoadError
+
+        image = self._client.images.get(built)
+        config = settled_config(image.attrs, image.history(), instructions, time_seconds)
+        wanted = f"sha256:{hashlib.sha256(config).hexdigest()}"
+        if wanted == built:
+            return built
+        try:
+            self._client.images.load(_archive_of(config, wanted, tags, image.attrs["RootFS"]["Layers"]))
+            self._client.images.get(wanted)
+        except (APIError, ImageLoadError):
+            return built
+        with contextlib.suppress(APIError):  # another image may stand on it
+            self._client.images.remove(built, noprune=True)
+        return wanted
+
+
+def settled_config(
+    attrs: Mapping[str, Any], history: Sequence[Mapping[str, Any]], instructions: Sequence[str], time_seconds: int
+) -> bytes:
+    """Return an image's config as JSON with nothing in it of the builder: settings, layers, history, one time.
+
+    `attrs` and `history` (newest first) are the engine's; `instructions` are those of the Dockerfile, FROM first.
+    """
+    layers = list(attrs["RootFS"]["Layers"])
+    own = sum(one in LAYERED for one in instructions)
+    below = [
+        {"created": _rfc3339(entry["Created"]), "created_by": entry["CreatedBy"], "empty_layer": entry["Size"] == 0}
+        for entry in reversed(history[len(instructions) - 1 :])
+    ]
+    if sum(not entry["empty_layer"] for entry in below) != len(layers) - own:  # a layer of the base that holds nothing
+        below = [{"created": _rfc3339(0), "created_by": "base", "empty_layer": False} for _ in layers[own:]]
+    made = {"created": _rfc3339(time_seconds), "created_by": "patchkit build"}
+    settings = {name: value for name in SETTINGS if (value := attrs["Config"].get(name))}
+    document = {
+        **{name.lower(): attrs[name] for name in ("Architecture", "Os", "Variant") if attrs.get(name)},
+        "created": made["created"],
+        "config": settings,
+        "rootfs": {"type": "layers", "diff_ids": layers},
+        "history": [*below, *[made] * own],
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _archive_of(config: bytes, image_id: str, tags: Sequence[str], layers: Sequence[str]) -> bytes:
+    """Return an archive for `docker load` that holds a config and only names its layers."""
+    name = f"{image_id[7:]}.json"
+    manifest = [{"Config": name, "RepoTags": list(tags), "Layers": [f"{layer[7:]}/layer.tar" for layer in layers]}]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, data in ((name, config), ("manifest.json", json.dumps(manifest).encode())):
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _rfc3339(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _build_with(build: Sequence[str], context: Path, tags: Sequence[str], env: Mapping[str, str]) -> str:

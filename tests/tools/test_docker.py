@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from patchkit.errors import ToolMissing
 from patchkit.tools.cache import Cache
-from patchkit.tools.docker import find_clients, has_buildkit, open_engine
+from patchkit.tools.docker import find_clients, has_buildkit, open_engine, settled_config
 from patchkit.tools.toolkit import Toolkit
 
 
@@ -52,3 +53,35 @@ def test_an_engine_that_does_not_answer_is_a_missing_tool(tmp_path: Path, host: 
     with pytest.raises(ToolMissing, match="does not answer") as caught, open_engine(toolkit):
         pytest.fail("nothing answers there")
     assert "dockerd" in caught.value.hint
+
+
+def test_an_image_s_config_says_nothing_of_its_builder_and_keeps_the_base_s_history() -> None:
+    attrs = {
+        "RootFS": {"Layers": ["sha256:a", "sha256:b"]},
+        "Config": {"Env": ["A=0"], "Labels": None, "Image": "sha256:of-a-build-container", "Hostname": "0123"},
+        "Architecture": "amd64",
+        "Os": "linux",
+    }
+    base = {"Created": 86_400, "CreatedBy": "CMD python3", "Size": 0}
+    layer = {"Created": 3_600, "CreatedBy": "ADD rootfs", "Size": 9}
+    ours = [{"Created": 1_800_000_000 + at, "CreatedBy": "builder", "Size": 0} for at in range(2)]
+    config = json.loads(settled_config(attrs, [*ours, base, layer], ["FROM", "ADD", "LABEL"], 0))
+    assert config["config"] == {"Env": ["A=0"]}
+    assert [(entry["created_by"], entry.get("empty_layer", False)) for entry in config["history"]] == [
+        ("ADD rootfs", False),
+        ("CMD python3", True),
+        ("patchkit build", False),
+    ]
+    assert {config["created"], config["history"][-1]["created"]} == {"1970-01-01T00:00:00Z"}
+
+
+def test_a_base_with_a_layer_that_holds_nothing_still_has_an_entry_for_each_layer() -> None:
+    attrs = {
+        "RootFS": {"Layers": ["sha256:a", "sha256:b", "sha256:c"]},
+        "Config": {},
+        "Architecture": "amd64",
+        "Os": "linux",
+    }
+    history = [{"Created": 9, "CreatedBy": "x", "Size": size} for size in (7, 0, 5)]
+    config = json.loads(settled_config(attrs, history, ["FROM", "ADD"], 0))
+    assert sum(not entry.get("empty_layer", False) for entry in config["history"]) == 3
