@@ -1,9 +1,8 @@
 """Make the image: choose an engine, find the package in the base, put the overlay on it.
 
-Same inputs, same digest: the engine `oci` writes the same bytes on every machine. Docker's builders give the same
-layers always, and the same image id from their cache; built anew, the id is the same only where the builder knows
-SOURCE_DATE_EPOCH (BuildKit 0.11, Docker 23), since older ones write their clock into the config. A series that deletes
-files of the base is the exception: hiding needs a RUN, whose layer holds the time of the build.
+Same inputs, same digest: the engine `oci` writes the same bytes on every machine, Docker makes the same image id whatever
+built it and when. A series that deletes files of the base is the exception with Docker: hiding needs a RUN, whose layer
+holds the time of the build.
 """
 
 from __future__ import annotations
