@@ -1,8 +1,8 @@
 """Make the image: choose an engine, find the package in the base, put the overlay on it.
 
-Same inputs, same digest: the engine `oci` writes the same bytes on every machine, Docker makes the same image id whatever
-built it and when. A series that deletes files of the base is the exception with Docker: hiding needs a RUN, whose layer
-holds the time of the build.
+Same inputs, same digest: the engine `oci` writes the same bytes on every machine, Docker makes the same image id
+whatever built it and when. A series that deletes files of the base is the exception with Docker: hiding needs a RUN,
+whose layer holds the time of the build.
 """
 
 from __future__ import annotations
