@@ -1,0 +1,31 @@
+"""What a bisect is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchkit.pipeline import Preference
+from patchkit.source.source import Axis
+from patchkit.verdict.verdict import Series
+
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to look for, and how. `axis` None: releases for a package, commits for git."""
+
+    recipe: Path
+    source: Preference
+    issue: str
+    good: str
+    bad: str
+    axis: Axis | None = None
+    series: Series = "others"
+    jobs: int = 1
+    restart: bool = False
+    flaky: bool = False
+    confidence: float = 0.99

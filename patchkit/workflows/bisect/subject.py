@@ -1,0 +1,161 @@
+"""What a bisect searches: a line or graph of nodes, and how one node is asked. One kind of subject for each axis."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from patchkit.environment.open import environment_id
+from patchkit.errors import RequestError
+from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge, source_of
+from patchkit.recipe.library import LoadedIssue, LoadedRecipe
+from patchkit.recipe.lock import recipe_digest
+from patchkit.recipe.model import Repro
+from patchkit.search import CommitGraph, build_chain, build_graph
+from patchkit.source.commit import Commit
+from patchkit.source.source import Axis, Source
+from patchkit.tools.cache import digest_of
+from patchkit.tools.git.objects import CommitRecord
+from patchkit.verdict.verdict import Series, Verdict
+from patchkit.workflows.bisect.request import BisectRequest
+
+
+class Subject(Protocol):
+    """What a session needs to know of what it searches, whatever the axis."""
+
+    @property
+    def graph(self) -> CommitGraph:
+        """Return the nodes between the ends."""
+
+    @property
+    def key(self) -> str:
+        """Name the question by everything that the answers depend on: same key, same journal."""
+
+    @property
+    def flaky(self) -> bool:
+        """Return whether runs may err."""
+
+    def ask(self, node: str, fresh: bool) -> Verdict:
+        """Return the verdict at a node."""
+
+    def about(self) -> dict[str, Any]:
+        """Return what every document of this bisect says: issue, repro, fidelity, upstream, axis, series, ends."""
+
+    def describe(self, commit: str) -> CommitRecord | None:
+        """Return the record of a commit for people."""
+
+    def touching(self, loaded: Collection[str]) -> Collection[str]:
+        """Return the nodes that change one of the files (of the tree) that a repro loaded; none when unknown."""
+
+    def advice(self, document: Mapping[str, Any]) -> str:
+        """Say what to do with the answer, as a command where there is one."""
+
+
+@dataclass(frozen=True)
+class CommitSubject:
+    """Commits or releases of one upstream: the request with everything that it names at hand."""
+
+    path: Path
+    opened: OpenedRecipe
+    issue: LoadedIssue
+    repro: Repro
+    source: Source
+    axis: Axis
+    series: Series
+    good: Commit
+    bad: Commit
+    graph: CommitGraph
+    flaky: bool
+
+    def about(self) -> dict[str, Any]:
+        """Return what every document of this bisect says of it."""
+        return {
+            "recipe": str(self.opened.loaded.path),
+            "issue": self.issue.slug,
+            "repro": self.repro.name,
+            "fidelity": self.repro.fidelity,
+            "upstream": self.source.upstream,
+            "axis": self.axis,
+            "series": self.series,
+            "good": self.good.name,
+            "bad": self.bad.name,
+        }
+
+    def describe(self, commit: str) -> CommitRecord | None:
+        """Return the record of a commit for people."""
+        return self.source.repository.read_commit(commit)
+
+    def touching(self, loaded: Collection[str]) -> Collection[str]:
+        """Return the commits that change one of the files that a repro loaded; of releases it is not known."""
+        return self.source.touching(self.good, self.bad, loaded) if self.axis == "commits" else ()
+
+    def advice(self, document: Mapping[str, Any]) -> str:
+        """Say what to do with the answer: a release narrows down to a commit, a commit is looked at."""
+        if document["first_bad"] is None:
+            return ""
+        if self.axis == "commits":
+            return f"git show {document['first_bad']}"
+        ends = ["--good", document["last_good"], "--bad", document["first_bad"], "--axis", "commits", "--source", "git"]
+        command = ["patchkit", "bisect", str(self.path), "--issue", f"{self.issue.slug}/{self.repro.name}", *ends]
+        return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
+
+    def ask(self, node: str, fresh: bool) -> Verdict:
+        """Return the verdict at a node."""
+        commit = self.source.resolve(node)
+        question = Question(commit, self.issue, self.repro, self.series, fresh)
+        return judge(self.opened, question)
+
+    @property
+    def key(self) -> str:
+        """Name the question by everything that the answers depend on."""
+        opened = self.opened
+        return digest_of(
+            {
+                "recipe": recipe_digest(opened.loaded),
+                "environment": environment_id(opened.toolkit, environment_request(opened, self.repro)),
+                "issue": [self.issue.slug, self.issue.sha256, self.repro.name],
+                "ends": [self.good.id, self.bad.id],
+                "axis": self.axis,
+                "series": self.series,
+                **({"flaky": True} if self.flaky else {}),
+            }
+        )[:32]
+
+
+def choose_issue(loaded: LoadedRecipe, name: str) -> tuple[LoadedIssue, Repro]:
+    """Return the repro to search with: the first one meant, which is the cheapest; no name will do for one issue.
+
+    Raises `RequestError` for a name that the recipe does not have, and when it is not clear which issue is meant.
+    """
+    slugs = list(loaded.issues)
+    if not name and len(slugs) != 1:
+        hint = f"--issue one of: {', '.join(slugs)}" if slugs else "add `issues: [NAME]` to it"
+        what = "which issue?" if slugs else "the recipe names no issue"
+        raise RequestError(f"{loaded.path}: {what}", hint)
+    return loaded.repros_named(name or slugs[0])[0]
+
+
+def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
+    """Return what the request searches. Raises `RequestError` when it names something that is not there."""
+    issue, repro = choose_issue(opened.loaded, request.issue)
+    source = source_of(opened, issue.issue.upstream)
+    axis: Axis = request.axis or ("releases" if source.kind == "package" else "commits")
+    good, bad = source.resolve(request.good), source.resolve(request.bad)
+    if good.id == bad.id:
+        raise RequestError(f"{request.good} and {request.bad} are the same commit", "the ends must differ")
+    graph = _make_graph(source, axis, good, bad)
+    flaky = request.flaky or repro.flaky
+    return CommitSubject(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky)
+
+
+def _make_graph(source: Source, axis: Axis, good: Commit, bad: Commit) -> CommitGraph:
+    try:
+        if axis == "releases":
+            return build_chain(source.releases(good, bad))
+        return build_graph(source.history(good, bad), good.id, bad.id)
+    except ValueError as error:
+        hint = "the good end must be older than the bad one"
+        raise RequestError(f"nothing to search between {good.name} and {bad.name}: {error}", hint) from error
