@@ -3,6 +3,7 @@
 from patchkit.search.decision import Answer as Answer
 from patchkit.search.decision import Contradiction as Contradiction
 from patchkit.search.decision import Decision as Decision
+from patchkit.search.decision import Explanation as Explanation
 from patchkit.search.decision import Probe as Probe
 from patchkit.search.decision import Settings as Settings
 from patchkit.search.engine import count_suspects as count_suspects
@@ -14,3 +15,6 @@ from patchkit.search.graph import build_graph as build_graph
 from patchkit.search.prior import favour as favour
 from patchkit.search.state import State as State
 from patchkit.search.state import fold as fold
+from patchkit.search.subset import Culprits as Culprits
+from patchkit.search.subset import Try as Try
+from patchkit.search.subset import decide_subset as decide_subset

@@ -5,7 +5,8 @@ Every engine takes (graph, state, settings, running) and returns one of these: c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 Stage = Literal["ends", "search", "confirm"]
@@ -36,14 +37,32 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """Why a node was chosen: what its probe is expected to tell, in bits, what it costs, and how likely it fails to.
+
+    `bad_mass` is the probability that the node is bad: the share of the suspicion that lies among its ancestors.
+    `skip_odds` is the chance that it cannot be tested.
+    """
+
+    gain_bits: float
+    cost_seconds: float
+    skip_odds: float
+    bad_mass: float
+
+
+@dataclass(frozen=True)
 class Probe:
-    """Run these nodes; none when only running probes are worth waiting for. `left`: commits still under suspicion."""
+    """Run these nodes; none when only running probes are worth waiting for. `left`: commits still under suspicion.
+
+    `explanations` has the numbers of each node that was chosen for what it tells: at the stage `search`.
+    """
 
     nodes: tuple[str, ...]
     stage: Stage
     reason: str
     left: int
     fresh: bool = False
+    explanations: Mapping[str, Explanation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,21 @@ def test_without_skips_each_probe_is_as_even_a_split_as_git_would_choose(world: 
         events.append(world.event(decision.nodes[0]))
 
 
+def test_a_probe_is_explained_by_its_bits_and_by_how_likely_the_node_is_bad() -> None:
+    decision = decide(World(chain(8), "c8", "c3").graph, fold(ENDS), Settings(slots=2))
+    assert isinstance(decision, Probe)
+    assert list(decision.explanations) == list(decision.nodes)
+    thirds = (3 / 8, 3 / 8, 2 / 8)  # two probes at once cut eight suspects into three and three and two
+    bits = sum(one.gain_bits for one in decision.explanations.values())
+    assert math.isclose(bits, -sum(part * math.log2(part) for part in thirds))
+    assert sorted(one.bad_mass for one in decision.explanations.values()) in (
+        [2 / 8, 5 / 8],
+        [3 / 8, 5 / 8],
+        [3 / 8, 6 / 8],
+    )
+    assert all(one.skip_odds == 0 for one in decision.explanations.values())
+
+
 def test_a_chain_of_a_thousand_takes_log2_probes() -> None:
     parents = chain(1000)
     counts = [search(World(parents, "c1000", f"c{at}"), Settings(confirmations=0)).searched for at in range(1, 1001, 7)]

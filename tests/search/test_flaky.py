@@ -112,3 +112,13 @@ def _weight(
         weight *= rate[0 if fails else 1] / sum(rate)
         rate[0 if fails else 1] += 1
     return weight
+
+
+def test_a_run_is_explained_by_what_it_is_expected_to_tell() -> None:
+    graph = line(16, 5).graph
+    decision = decide(graph, fold([{"event": "probe", "node": "c16", "answer": "bad", "fresh": True}]), SURE)
+    assert isinstance(decision, Probe)
+    explanation = decision.explanations[decision.nodes[0]]
+    assert 0 < explanation.gain_bits < 1
+    assert 0.3 < explanation.bad_mass < 0.7
+    assert explanation.skip_odds == 0

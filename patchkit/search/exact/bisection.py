@@ -84,9 +84,9 @@ def _search(graph: CommitGraph, state: State, settings: Settings, running: Colle
     for node in running:
         cells = split(cells, graph.ancestors_of(node))
     free = max(settings.slots - len(running), 0)
-    chosen = choose_nodes(graph, state, Field(cells, settings.prior), running, free) if free else ()
+    chosen = choose_nodes(graph, state, Field(cells, settings.prior), running, free) if free else {}
     if chosen or len(cells) > 1 or not free:
-        return Probe(chosen, "search", "splits the suspects best", left.bit_count())
+        return Probe(tuple(chosen), "search", "splits the suspects best", left.bit_count(), explanations=chosen)
     return _answer(graph, state, settings, detail="only commits that cannot be tested are left")
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from patchkit.search.decision import Share
+from patchkit.search.decision import Explanation, Share
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.skips import testable
 from patchkit.search.state import State
@@ -41,7 +41,7 @@ class Field:
 
 def choose_nodes(
     graph: CommitGraph, state: State, field: Field, running: Collection[str], count: int
-) -> tuple[str, ...]:
+) -> dict[str, Explanation]:
     """Return up to `count` nodes to probe, best first; none when no untested node separates any two suspects."""
     untested = [at for at, node in enumerate(graph.nodes) if node not in state.observations and node not in running]
     known = {graph.index[node]: node in state.skipped for node in state.observations if node in graph.index}
@@ -57,7 +57,10 @@ def choose_nodes(
             untested.remove(moved)
             untested.append(chosen[place])
             chosen[place] = moved
-    return tuple(graph.nodes[at] for at in chosen)
+    return {
+        graph.nodes[at]: _explain(graph, field.cut(graph, chosen[:place]), at, chances[at])
+        for place, at in enumerate(chosen)
+    }
 
 
 def split(cells: Iterable[int], ancestors: int) -> list[int]:
@@ -92,6 +95,18 @@ def _best(graph: CommitGraph, field: Field, among: list[int], chances: list[floa
         if gain > most:
             best, most = at, gain
     return best
+
+
+def _explain(graph: CommitGraph, field: Field, at: int, chance: float) -> Explanation:
+    """Return the numbers of a node that is probed where `field` is what the probes before it leave."""
+    ancestors, before, after, bad, total = graph.ancestors[at], 0.0, 0.0, 0.0, 0.0
+    for shares in field.parts():
+        mass = sum(share.weight * share.members.bit_count() for share in shares)
+        reach = sum(share.weight * (ancestors & share.members).bit_count() for share in shares)
+        before += _entropy_part(mass)
+        after += _entropy_part(reach) + _entropy_part(mass - reach)
+        bad, total = bad + reach, total + mass
+    return Explanation(chance * (before - after) / total, 0.0, 1 - chance, bad / total)
 
 
 def _entropy_part(mass: float) -> float:

@@ -21,10 +21,11 @@ MOST_BRANCHES = 3  # runs under way whose outcomes are averaged over: 8 posterio
 
 @dataclass(frozen=True)
 class Choice:
-    """A node and the bits that one run there is expected to give."""
+    """A node, the bits that one run there is expected to give, and the probability that it is bad."""
 
     node: str
     bits: float
+    bad_mass: float = 0.0
 
 
 def choose_run(
@@ -41,7 +42,10 @@ def choose_run(
         bits = chance * sum(weight * _information(cells, ancestors) for weight, cells in prepared)
         if best is None or bits > best.bits + 1e-12:
             best = Choice(node, bits)
-    return best
+    if best is None:
+        return None
+    bad = sum(weight * _bad_mass(cells, graph.ancestors_of(best.node)) for weight, cells in prepared)
+    return Choice(best.node, best.bits, bad)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,10 @@ def _information(parts: Sequence[_Part], ancestors: int) -> float:
         share = part.share(ancestors)
         noise += part.mass * (share * _entropy(part.fail_bad) + (1 - share) * _entropy(part.fail_good))
     return _entropy(_fail_chance(parts, ancestors)) - noise
+
+
+def _bad_mass(parts: Sequence[_Part], ancestors: int) -> float:
+    return sum(part.mass * part.share(ancestors) for part in parts)
 
 
 def _fail_chance(parts: Sequence[_Part], ancestors: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
+from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Explanation, Probe, Settings
 from patchkit.search.flaky.chooser import choose_run
 from patchkit.search.flaky.posterior import Posterior, Rates, compute_posterior, count_runs
 from patchkit.search.graph import CommitGraph, positions
@@ -33,14 +33,17 @@ def decide(graph: CommitGraph, state: State, settings: Settings, running: Collec
         return Probe((graph.bad,)[:free], "ends", "the bad end must be able to fail", left, fresh=True)
     chances = _chances(graph, state)
     chosen: list[str] = []
+    explanations: dict[str, Explanation] = {}
     while len(chosen) < free:
         choice = choose_run(graph, posterior, chances, [*running, *chosen])
         if choice is None or choice.bits < LEAST_BITS:
             break
         chosen.append(choice.node)
+        odds = 1 - chances[choice.node]
+        explanations.setdefault(choice.node, Explanation(choice.bits, 0.0, odds, choice.bad_mass))
     if not chosen and not running:
         return _answer(graph, state, posterior, confirmed=False)
-    return Probe(tuple(chosen), "search", "tells most about the suspects", left, fresh=True)
+    return Probe(tuple(chosen), "search", "tells most about the suspects", left, True, explanations)
 
 
 def _check_ends(graph: CommitGraph, state: State, posterior: Posterior, settings: Settings) -> Contradiction | None:
