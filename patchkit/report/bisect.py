@@ -80,7 +80,8 @@ def answer_document(
 
 def event_text(event: Document) -> str:
     """Return an event as lines for people."""
-    return {"start": _start_text, "probe": _probe_text, "result": _result_text}[event["event"]](event)
+    texts = {"start": _start_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
+    return texts[event["event"]](event)
 
 
 def _start_text(event: Document) -> str:
@@ -103,6 +104,11 @@ def _probe_text(event: Document) -> str:
     return "  ".join(parts) + detail
 
 
+def _step_text(event: Document) -> str:
+    """Tell an answer inside which the search goes on."""
+    return "\n".join([*_found_lines(event), "inside it:"])
+
+
 def _result_text(event: Document) -> str:
     if event["candidates"]:
         lines = _found_lines(event) if event["first_bad"] else _suspect_lines(event)
@@ -110,6 +116,14 @@ def _result_text(event: Document) -> str:
         message = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
         lines = [message, f"hint: {event['hint']}"]
     lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")
+    if event.get("note"):
+        lines.append(f"note: {event['note']}")
+    if event.get("inside"):
+        inner = {**event["inside"], "next": ""}
+        lines += [
+            f"inside it, {event['inside']['upstream']}:",
+            *(f"    {line}" for line in _result_text(inner).split("\n")),
+        ]
     if event.get("next"):
         lines.append(f"next: {event['next']}")
     return "\n".join(lines)

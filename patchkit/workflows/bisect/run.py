@@ -16,7 +16,7 @@ from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.session import Session
-from patchkit.workflows.bisect.subject import open_subject
+from patchkit.workflows.bisect.subject import Subject, open_subject
 
 
 def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
@@ -25,6 +25,13 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
     Raises `RequestError` when the request names something that is not there or another process is at the same bisect.
     """
     subject = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
+    result = _search(toolkit, request, subject, tell)
+    tell(result)
+    return result
+
+
+def _search(toolkit: Toolkit, request: BisectRequest, subject: Subject, tell: Tell) -> dict[str, Any]:
+    """Search a subject, then what lies inside its answer: the commits of a release, the range behind a pin."""
     with _alone(toolkit, subject.key):
         journal = Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
         if request.restart:
@@ -33,8 +40,12 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
         session = Session(subject, journal, tell, settings, list(journal.read()))
         session.begin()
         result = session.conclude(session.search())
-    tell(result)
-    return result
+    inner = subject.inside(result)
+    if isinstance(inner, str):
+        return {**result, "note": inner} if inner else result
+    tell({**result, "event": "step"})
+    found = _search(toolkit, request, inner, tell)
+    return {**result, "inside": found, "next": found["next"] or result["next"]}
 
 
 @contextlib.contextmanager

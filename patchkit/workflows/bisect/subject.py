@@ -53,6 +53,9 @@ class Subject(Protocol):
     def advice(self, document: Mapping[str, Any]) -> str:
         """Say what to do with the answer, as a command where there is one."""
 
+    def inside(self, document: Mapping[str, Any]) -> Subject | str:
+        """Return what lies inside the answer and is searched next; else why nothing is, '' when nothing lies there."""
+
 
 @dataclass(frozen=True)
 class CommitSubject:
@@ -101,6 +104,10 @@ class CommitSubject:
         ends = ["--good", document["last_good"], "--bad", document["first_bad"], "--axis", "commits", "--source", "git"]
         command = ["patchkit", "bisect", str(self.path), "--issue", f"{self.issue.slug}/{self.repro.name}", *ends]
         return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
+
+    def inside(self, document: Mapping[str, Any]) -> Subject | str:  # noqa: ARG002  # of a commit, nothing smaller
+        """Return that nothing lies inside."""
+        return ""
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node."""
