@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from patchkit.errors import RequestError
 from patchkit.recipe.model import Upstream
 from patchkit.source.package_source import PackageSource
@@ -17,6 +19,8 @@ def open_source(toolkit: Toolkit, name: str, upstream: Upstream, preference: Pre
     `auto`: git when its mirror is in the store or its remote answers, else the package, and says so. Raises
     `RequestError` when the recipe does not name what is asked for, `RemoteUnavailable` when nothing answers.
     """
+    if upstream.wheel is not None or upstream.site_packages is not None:
+        return _open_installed(toolkit, name, upstream)
     if preference == "git" and upstream.git is None:
         raise RequestError(
             f"{name}: the recipe names no git repository", "give the upstream a `git:`, or --source package"
@@ -28,6 +32,17 @@ def open_source(toolkit: Toolkit, name: str, upstream: Upstream, preference: Pre
 
         return GitSource(toolkit, name, upstream.git)
     return PackageSource(toolkit, name, str(upstream.package))
+
+
+def _open_installed(toolkit: Toolkit, name: str, upstream: Upstream) -> Source:
+    """Return an upstream whose wheel, or installed files, are patched; where releases come from does not matter."""
+    from patchkit.source.installed.installed_source import FolderShelf, InstalledSource, Shelf, WheelShelf
+    from patchkit.source.installed.trees import repository_of
+
+    shelf: Shelf = WheelShelf(toolkit, name, str(upstream.wheel))
+    if upstream.site_packages is not None:
+        shelf = FolderShelf(toolkit, name, name, Path(upstream.site_packages).expanduser())
+    return InstalledSource(name, repository_of(toolkit, shelf.package), shelf)
 
 
 def _use_git(toolkit: Toolkit, name: str, upstream: Upstream, preference: Preference) -> bool:

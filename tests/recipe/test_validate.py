@@ -121,7 +121,7 @@ def test_a_wrong_recipe_is_told_in_one_exact_line(tmp_path: Path, text: str, com
             "  vllm: {git: x}\n  b: {ref: v1}\n  C: {git: x, ref: -v, pairs_with: vllm}\n",
             [
                 "4:9: upstream.vllm.ref: is missing",
-                "5:6: upstream.b: needs `git`, `package` or both",
+                "5:6: upstream.b: needs `git`, `package` or both; or else one of `wheel` and `site-packages`",
                 f"6:3: upstream.C: 'C' {SLUG}",
                 "6:20: upstream.C.ref: '-v' must be a tag, branch, commit id or pull/N: no spaces, and no `-` in front",
                 "6:24: upstream.C.pairs_with: unknown key",

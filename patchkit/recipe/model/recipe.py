@@ -25,17 +25,22 @@ from patchkit.recipe.model.fields import (
 
 
 class Upstream(Strict):
-    """Where the source comes from: a git repository, a package index, or both (`git` first)."""
+    """Where the source comes from: a git repository, a package index, or both (`git` first); or what is installed."""
 
     git: str | None = Field(None, description="URL or path of the upstream git repository")
     package: Slug | None = Field(None, description="Name on the package index; its sdists are commits, tag v<version>")
+    wheel: Slug | None = Field(
+        None, description="Name on the package index of what is patched as its wheel installs it"
+    )
+    site_packages: str | None = Field(None, description="Folder in which the upstream is installed, patched as it is")
     ref: Revision = Field(description="Tag, branch, commit id or pull/N; the lock holds the commit")
     pairs_with: Slug | None = Field(None, description="The upstream whose commit this one's own files name")
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> Upstream:
-        if self.git is None and self.package is None:
-            raise ValueError("needs `git`, `package` or both")
+        places = (self.git or self.package, self.wheel, self.site_packages)
+        if sum(place is not None for place in places) != 1:
+            raise ValueError("needs `git`, `package` or both; or else one of `wheel` and `site-packages`")
         return self
 
 
