@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pygit2
+from pygit2.enums import DiffOption
 
 from patchkit.tools.git.objects import Repository
 
 NAME = "file"  # in trees that hold the one file to be merged
+AS_GIT = DiffOption.INDENT_HEURISTIC | DiffOption.FORCE_TEXT  # git's default; and whoever asks knows what is binary
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,17 @@ def diff_lines(old: bytes, new: bytes) -> tuple[Region, ...]:
         )
         for hunk in patch.hunks
     )
+
+
+def write_hunks(old: bytes, new: bytes) -> bytes:
+    """Return the hunks that lead from one content to another, as `git diff` writes them: three lines of context.
+
+    Nothing of the machine has a part in it: no attributes, no configuration. Empty for equal contents.
+    """
+    if old == new:
+        return b""
+    text = bytes(pygit2.Patch.create_from(old, new, flag=AS_GIT, context_lines=3).data)
+    return text[text.index(b"\n@@ ") + 1 :]
 
 
 def merge_lines(repository: Repository, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 
 import pygit2
 
@@ -27,6 +29,27 @@ class FileChange:
     path: str
     old: str
     new: str
+
+
+@dataclass(frozen=True)
+class CommitText:
+    """What a person wrote into a commit. `author` is `Name <mail>`, `date` as in a mail (RFC 5322), in their zone."""
+
+    author: str
+    date: str
+    subject: str
+    body: str
+
+
+def read_text(repository: Repository, commit: str) -> CommitText:
+    """Return author, date and message of a commit. Raises `KeyError` when there is no such commit."""
+    found = repository.opened[commit].peel(pygit2.Commit)
+    message = found.raw_message.decode("utf-8", "replace").strip()
+    subject, _, body = message.partition("\n\n")
+    zone = timezone(timedelta(minutes=found.author.offset))
+    date = format_datetime(datetime.fromtimestamp(found.author.time, zone))
+    author = f"{found.author.name} <{found.author.email}>"
+    return CommitText(author, date, " ".join(subject.split()), body.strip())
 
 
 def file_log(repository: Repository, start: str, paths: Sequence[str]) -> tuple[FileChange, ...]:

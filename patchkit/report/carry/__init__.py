@@ -1,0 +1,1 @@
+"""Patches that are kept, for people and for programs."""
