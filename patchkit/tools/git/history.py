@@ -1,8 +1,10 @@
-"""Which commits of a range change which files: one `git log` for the whole range."""
+"""What history says of a range: which commits change which files, and the line of first parents behind a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+
+from pygit2.enums import SortMode
 
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.process import run_process
@@ -25,3 +27,11 @@ def commits_touching(repository: Repository, good: str, bad: str, paths: Collect
         if any(name.lstrip(b"\n") in wanted for name in names):
             found.add(commit.decode())
     return frozenset(found)
+
+
+def first_parents(repository: Repository, tip: str) -> Iterator[tuple[str, int]]:
+    """Yield a commit, its first parent, and so on, each with its committer's time (seconds since 1970 UTC)."""
+    walker = repository.opened.walk(tip, SortMode.TOPOLOGICAL)
+    walker.simplify_first_parent()
+    for commit in walker:
+        yield str(commit.id), commit.commit_time
