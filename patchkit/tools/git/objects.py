@@ -6,39 +6,36 @@ Ids are full hexadecimal strings. Trees are edited into new trees, so nothing th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pygit2
-from pygit2.enums import DiffOption, FileMode, RepositoryOpenFlag, SortMode
+from pygit2.enums import RepositoryOpenFlag, SortMode
 
 from patchkit.errors import StoreFailure
 from patchkit.tools.git.paths import check_path
+from patchkit.tools.git.raw.packs import BLOB, COMMIT
+from patchkit.tools.git.raw.session import Draft, Session
+from patchkit.tools.git.raw.trees import (
+    FILE_MODES,
+    Delta,
+    Editor,
+    Entry,
+    decode_name,
+    diff_trees,
+    find_entry,
+    find_folder,
+    walk_tree,
+)
 
-FILE_MODES = frozenset({0o100644, 0o100755, 0o120000, 0o160000})  # file, executable, symlink, submodule: all git knows
+__all__ = ["FILE_MODES", "CommitRecord", "Delta", "Entry", "MergeOutcome", "Repository", "create_repository"]
+
+SUBMODULE = 0o160000
 COMMITTER = ("patchkit", "patchkit@localhost")  # fixed, so that equal inputs give equal commit ids on every machine
 
 _OWNER_CHECK = threading.Lock()  # libgit2 has one owner check a process; it is off only while this lock is held
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A file of a tree. `mode` is one of `FILE_MODES`; for a submodule `blob` is the commit it points to."""
-
-    mode: int
-    blob: str
-
-
-@dataclass(frozen=True)
-class Delta:
-    """A path that differs between two trees; None where the path is absent."""
-
-    path: str
-    old: Entry | None
-    new: Entry | None
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class MergeOutcome:
     conflicts: tuple[str, ...]
 
 
-Changes = Mapping[tuple[str, ...], Entry | None]  # by the parts of the path
+Keep = Callable[..., None]  # takes ids of trees and commits
 
 
 class Repository:
@@ -102,33 +99,34 @@ class Repository:
 
     def entry(self, tree: str, path: str) -> Entry | None:
         """Return the file at a path, None when there is none (or a folder). Raises `KeyError` for an unknown tree."""
-        found = self._lookup(tree, path)
-        return None if found is None or found.filemode == FileMode.TREE else _entry_of(found)
+        return find_entry(self._session.read_folder, tree, path)
 
     def read(self, tree: str, path: str) -> bytes | None:
         """Return the bytes of the file at a path (of a symlink: its target); None for all else."""
-        found = self._lookup(tree, path)
-        return found.data if isinstance(found, pygit2.Blob) else None
+        found = self.entry(tree, path)
+        return None if found is None or found.mode == SUBMODULE else self.read_blob(found.blob)
 
     def read_blob(self, blob: str) -> bytes:
         """Return the bytes of a blob. Raises `KeyError` when it is not there."""
-        if isinstance(found := self.opened[blob], pygit2.Blob):
-            return bytes(found.data)
-        raise KeyError(blob)
+        kind, data = self._session.read(blob)
+        if kind != BLOB:
+            raise KeyError(blob)
+        return data
 
     def write_blob(self, data: bytes) -> str:
         """Store bytes and return their id. Raises `StoreFailure`."""
         with self.write_errors():
-            return str(self.opened.create_blob(data))
+            return self._session.write(BLOB, data)
 
     def walk(self, tree: str) -> Iterator[tuple[str, Entry]]:
         """Yield every file with its path, recursively, in git's order (by bytes of the path)."""
-        yield from self._walk_folder(self._tree(tree), "")
+        return walk_tree(self._session.read_folder, tree)
 
     def list_folder(self, tree: str, path: str) -> tuple[str, ...]:
         """Return the names in a folder ('' is the root), in git's order; none when it is not a folder."""
-        found = self._lookup(tree, path) if path else self._tree(tree)
-        return tuple(str(entry.name) for entry in found) if isinstance(found, pygit2.Tree) else ()
+        read = self._session.read_folder
+        found = find_folder(read, tree, path)
+        return tuple(map(decode_name, read(found))) if found is not None else ()
 
     def edit(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
         """Return the id of a tree with some files set or (None) deleted; folders that become empty vanish.
@@ -136,21 +134,39 @@ class Repository:
         Deleting what is not there changes nothing. Raises `ValueError` for a path that leaves the tree, lies below a
         file, symlink or submodule, or names a folder; `StoreFailure` when the tree cannot be written.
         """
+        session = self._session
         for path, entry in changes.items():
             check_path(path)
             if entry is not None and entry.mode not in FILE_MODES:
                 raise ValueError(f"{path}: {entry.mode:o} is no mode of a file")
+            if entry is not None and entry.mode != SUBMODULE and not session.holds(entry.blob):
+                raise StoreFailure(f"{self.path}: has no object {entry.blob}, which is to be {path}")
         nested = {tuple(path.split("/")): entry for path, entry in changes.items()}
         with self.write_errors():
-            return str(self._edit_folder(self._tree(tree), nested, ""))
+            return Editor(session.read_folder, session.write_folder).edit(tree, nested)
 
     def diff(self, old: str, new: str) -> tuple[Delta, ...]:
         """Return the paths that differ between two trees, in git's order; renames are a deletion and an addition."""
-        if old == new:
-            return ()
-        found = self._tree(old).diff_to_tree(self._tree(new), flags=DiffOption.INCLUDE_TYPECHANGE)
-        sides = ((delta.new_file.path, delta.old_file, delta.new_file) for delta in found.deltas)
-        return tuple(Delta(path, _side_of(before), _side_of(after)) for path, before, after in sides)
+        return diff_trees(self._session.read_folder, old, new) if old != new else ()
+
+    @contextmanager
+    def draft(self) -> Iterator[Keep]:
+        """Hold what this thread writes in memory, and yield what names the trees and commits worth keeping.
+
+        They are stored, with all that they are made of, when the block ends; with an exception, or when nothing was
+        named, nothing is. A draft inside a draft is part of it. Raises `StoreFailure`.
+        """
+        below = self._session
+        if isinstance(below, Draft):
+            yield below.keep
+            return
+        draft = self._local.session = Draft(below, _open_repository(self.path))
+        try:
+            yield draft.keep
+        finally:
+            self._local.session = below
+        with self.write_errors():
+            draft.store(self.path)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `old` is `new` or one of its ancestors. Raises `KeyError` for an unknown commit."""
@@ -167,9 +183,13 @@ class Repository:
 
     def create_commit(self, tree: str, parents: tuple[str, ...], message: str, time_seconds: int) -> str:
         """Store a commit by the fixed committer, in UTC, and return its id; no ref moves. Raises `StoreFailure`."""
-        signature = pygit2.Signature(*COMMITTER, time_seconds, 0)
+        session = self._session
+        if missing := [one for one in (tree, *parents) if not session.holds(one)]:
+            raise StoreFailure(f"{self.path}: has no object {missing[0]}, which a commit is to name")
+        by = "{} <{}> {} +0000".format(*COMMITTER, time_seconds)
+        head = [f"tree {tree}", *(f"parent {one}" for one in parents), f"author {by}", f"committer {by}"]
         with self.write_errors():
-            return str(self.opened.create_commit(None, signature, signature, message, tree, list(parents)))
+            return session.write(COMMIT, "\n".join([*head, "", message]).encode())
 
     def set_ref(self, name: str, commit: str) -> None:
         """Point a ref (its full name, refs/…) at a commit, replacing an earlier one. Raises `StoreFailure`."""
@@ -210,60 +230,17 @@ class Repository:
     @property
     def opened(self) -> pygit2.Repository:
         """Return this thread's pygit2 repository, for `tools` only."""
-        opened = getattr(self._local, "repository", None)
-        if opened is None:
-            opened = self._local.repository = _open_repository(self.path)
-        return opened
+        return self._session.opened
+
+    @property
+    def _session(self) -> Session:
+        session: Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = Session(_open_repository(self.path))
+        return session
 
     def _tree(self, tree: str) -> pygit2.Tree:
         return self.opened[tree].peel(pygit2.Tree)
-
-    def _lookup(self, tree: str, path: str) -> Any:
-        """Return the pygit2 object at a path. A submodule's commit is not in the repository, hence Any and no read."""
-        root = self._tree(tree)
-        try:
-            return root[path] if path and not path.startswith("/") else None
-        except KeyError:
-            return None
-
-    def _walk_folder(self, folder: pygit2.Tree, prefix: str) -> Iterator[tuple[str, Entry]]:
-        for found in folder:
-            path = prefix + str(found.name)
-            if isinstance(found, pygit2.Tree):
-                yield from self._walk_folder(found, path + "/")
-            else:
-                yield path, _entry_of(found)
-
-    def _edit_folder(self, folder: pygit2.Tree | None, changes: Changes, where: str) -> pygit2.Oid:
-        """Rebuild one folder. Deeper changes come between deletions and additions, so that one can make room."""
-        builder = self.opened.TreeBuilder(folder) if folder is not None else self.opened.TreeBuilder()
-        here = {parts[0]: entry for parts, entry in changes.items() if len(parts) == 1}
-        deeper: dict[str, dict[tuple[str, ...], Entry | None]] = {}
-        for (name, *rest), entry in changes.items():
-            if rest:
-                deeper.setdefault(name, {})[tuple(rest)] = entry
-        for name, entry in here.items():
-            if entry is None and _holds_file(builder, name, where):
-                builder.remove(name)
-        for name, inner in deeper.items():
-            self._edit_inner(builder, name, inner, where)
-        for name, entry in here.items():
-            if entry is not None:
-                _holds_file(builder, name, where)
-                builder.insert(name, entry.blob, entry.mode)
-        return builder.write()
-
-    def _edit_inner(self, builder: Any, name: str, inner: Changes, where: str) -> None:
-        existing = builder.get(name)
-        if existing is not None and existing.filemode != FileMode.TREE:
-            raise ValueError(f"{where}{name}: is not a folder, so nothing can lie below it")
-        if existing is None and all(entry is None for entry in inner.values()):
-            return
-        edited = self._edit_folder(existing and self._tree(str(existing.id)), inner, f"{where}{name}/")
-        if len(self._tree(str(edited))):
-            builder.insert(name, edited, FileMode.TREE)
-        elif existing is not None:
-            builder.remove(name)
 
 
 def create_repository(path: Path) -> Repository:
@@ -282,19 +259,3 @@ def _open_repository(path: Path) -> pygit2.Repository:
             return pygit2.Repository(str(path), RepositoryOpenFlag.NO_SEARCH)
         finally:
             pygit2.option(pygit2.enums.Option.SET_OWNER_VALIDATION, True)
-
-
-def _entry_of(found: Any) -> Entry:
-    return Entry(int(found.filemode), str(found.id))
-
-
-def _side_of(side: Any) -> Entry | None:
-    return Entry(int(side.mode), str(side.id)) if side.mode else None
-
-
-def _holds_file(builder: Any, name: str, where: str) -> bool:
-    """Return whether a folder has a file of that name. Raises `ValueError` when it has a folder of that name."""
-    existing = builder.get(name)
-    if existing is not None and existing.filemode == FileMode.TREE:
-        raise ValueError(f"{where}{name}: is a folder")
-    return existing is not None
