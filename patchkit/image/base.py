@@ -89,11 +89,12 @@ class BaseLayer:
 
 @dataclass(frozen=True)
 class Base:
-    """An image to stand on."""
+    """An image to stand on. Not `at_hand` are layers whose bytes only an engine has."""
 
     name: BaseName
     config: Mapping[str, Any]
     layers: tuple[BaseLayer, ...]
+    at_hand: bool = True
 
 
 Find = Callable[[str], Blob]  # a digest's bytes
@@ -116,7 +117,7 @@ def open_base(toolkit: Toolkit, name: str, folder: Path) -> Base | None:
         return _from_registry(toolkit, name)
     path = folder / name.removeprefix("oci:")
     try:
-        return _from_layout(name, path) if path.is_dir() else _from_archive(name, path)
+        return open_layout(name, path) if path.is_dir() else _from_archive(name, path)
     except FileNotFoundError as error:
         raise RequestError(f"{path}: there is no base image here", "image.base is relative to the recipe") from error
     except (tarfile.TarError, ValueError, KeyError, TypeError, IndexError, AttributeError, OSError) as error:
@@ -154,7 +155,9 @@ def _from_registry(toolkit: Toolkit, name: str) -> Base:
         raise RemoteUnavailable(f"{name}: the registry sent no image: {error!r}") from error
 
 
-def _from_layout(name: str, folder: Path) -> Base:
+def open_layout(name: str, folder: Path) -> Base:
+    """Read the index, manifest and config of a layout folder. Raises what reading wrong JSON raises."""
+
     def find(digest: str) -> Blob:
         path = folder / "blobs" / "sha256" / _hexadecimal(digest)
         return Blob(path, 0, path.stat().st_size)

@@ -1,8 +1,7 @@
 """Make the image: choose an engine, find the package in the base, put the overlay on it.
 
-Same inputs, same digest: the engine `oci` writes the same bytes on every machine, Docker makes the same image id
-whatever built it and when. A series that deletes files of the base is the exception with Docker: hiding needs a RUN,
-whose layer holds the time of the build.
+Same inputs, same digest: both engines put the same layer on the base, and say the same of it. `oci` writes it all into
+an archive; `docker` has the base already and gets the rest.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from pathlib import Path
 
 from patchkit.errors import BuildFailed, RequestError, ToolMissing
 from patchkit.image.base import Base, host_platform, open_base
-from patchkit.image.dockerfile import LAYER_NAME, render_dockerfile
+from patchkit.image.daemon import load_image, open_engine_base
 from patchkit.image.image import BaseName, EngineChoice, Image, ImagePlan
 from patchkit.image.layout import Description, write_archive
 from patchkit.image.listing import CONTAINER_PROBE, Listing, from_record, read_probe, scan_layers
-from patchkit.image.overlay import LayerContent, Overlay, OverlayFile, check_version, select_overlay, write_layer
+from patchkit.image.overlay import LayerContent, Overlay, OverlayFile, check_version, hide_paths, select_overlay
 from patchkit.image.provenance import created_time, image_labels, provenance_files
-from patchkit.tools.cache import digest_of, storage_errors
+from patchkit.tools.cache import digest_of
 from patchkit.tools.docker import Engine, open_engine
 from patchkit.tools.registry import parse_reference
 from patchkit.tools.toolkit import Progress, Toolkit
@@ -142,15 +141,10 @@ def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
     _check_pin(plan, name)
     listing = _list_base(toolkit, plan, base) if base else None
     content = _select(plan, listing, name, toolkit.progress)
-    overlay, folders = content.overlay, listing.folders if listing else {}
-    hidden = (*overlay.removed, *overlay.stale)
-    layer = LayerContent((*overlay.files, *content.own), (), hidden, folders, plan.time)
-    labels = image_labels(plan, name)
-    tags = expand_tags(plan)
-    description = Description(labels, created_time(plan), f"recipe {plan.name}", tags, plan.spec.env)
+    description = _describe(plan, name)
     toolkit.progress.step(f"write {output}")
-    digest = write_archive(output, base, layer, description, toolkit.progress)
-    return Image("oci", digest, tags, output, _paths(content))
+    written = write_archive(output, base, _layer(plan, content), description, toolkit.progress)
+    return Image("oci", written.manifest, description.tags, output, _paths(content))
 
 
 def _check_pin(plan: ImagePlan, base: BaseName) -> None:
@@ -161,6 +155,17 @@ def _check_pin(plan: ImagePlan, base: BaseName) -> None:
         )
 
 
+def _layer(plan: ImagePlan, content: _Content) -> LayerContent:
+    folders = content.listing.folders if content.listing else {}
+    hidden = hide_paths(content.overlay, content.listing) if content.listing else ()
+    return LayerContent((*content.overlay.files, *content.own), hidden, folders, plan.time)
+
+
+def _describe(plan: ImagePlan, base: BaseName) -> Description:
+    labels, comment = image_labels(plan, base), f"recipe {plan.name}"
+    return Description(labels, created_time(plan), comment, expand_tags(plan), plan.spec.env)
+
+
 def _paths(content: _Content) -> tuple[str, ...]:
     return tuple(file.path for file in (*content.overlay.files, *content.own))
 
@@ -168,7 +173,7 @@ def _paths(content: _Content) -> tuple[str, ...]:
 def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
     """Return what the base has of the package; kept in the store, since a large base takes a minute to read."""
     layers = [layer.diff_id for layer in base.layers]
-    key = digest_of({"layers": layers, "package": plan.package, "root": plan.spec.root})
+    key = digest_of({"format": 2, "layers": layers, "package": plan.package, "root": plan.spec.root})
     if kept := toolkit.cache.read_record("base-listings", key):
         return from_record(kept)
     toolkit.progress.step(f"read the file list of {base.name.name}")
@@ -185,38 +190,20 @@ def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
 
 
 def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
-    listing, base = None, NO_BASE
+    listing, name, found = None, NO_BASE, None
     if plan.spec.base != "none":
         parse_reference(plan.base)
         found = engine.find_image(plan.base) or engine.pull(plan.base)
-        base = BaseName(plan.spec.base, found.digest)
-        _check_pin(plan, base)
+        name = BaseName(plan.spec.base, found.digest)
+        _check_pin(plan, name)
         listing = _ask_base(engine.run_python, plan)
-    content = _select(plan, listing, base, toolkit.progress)
-    tags = expand_tags(plan)
-    overlay = content.overlay
-    hidden = (*overlay.removed, *overlay.stale) if overlay.removed else ()
-    dockerfile = render_dockerfile(plan.base, image_labels(plan, base), hidden, plan.spec.env)
-    toolkit.progress.step(f"build {tags[0] if tags else plan.name} with docker")
-    with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        context = Path(folder)
-        (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-        with (context / LAYER_NAME).open("wb") as stream:
-            write_layer(stream, _docker_layer(plan, content))
-        image_id = engine.build(context, tags, plan.time)
-    return Image("docker", image_id, tags, None, _paths(content))
-
-
-def _docker_layer(plan: ImagePlan, content: _Content) -> LayerContent:
-    """Return the layer that ADD unpacks.
-
-    It cannot hide, so stale byte code is emptied (Python then compiles anew), unless a RUN deletes it: that one is
-    only there for files that the series deletes, since its layer holds the time of the build.
-    """
-    overlay = content.overlay
-    folders = content.listing.folders if content.listing else {}
-    empty = () if overlay.removed else overlay.stale
-    return LayerContent((*overlay.files, *content.own), empty, (), folders, plan.time)
+    content = _select(plan, listing, name, toolkit.progress)
+    description = _describe(plan, name)
+    toolkit.progress.step(f"give {description.tags[0] if description.tags else plan.name} to docker")
+    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
+        base = open_engine_base(engine, name, found.id, Path(folder)) if found else None
+        image_id = load_image(engine, base, _layer(plan, content), description, toolkit.progress)
+    return Image("docker", image_id, description.tags, None, _paths(content))
 
 
 def _ask_base(run_python: Callable[[str, str, Sequence[str]], str | None], plan: ImagePlan) -> Listing:

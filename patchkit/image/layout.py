@@ -41,10 +41,18 @@ class Description:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Written:
+    """What names the image that was written: the digests of its manifest and of its config."""
+
+    manifest: str
+    config: str
+
+
 def write_archive(
     output: Path, base: Base | None, content: LayerContent, description: Description, progress: Progress
-) -> str:
-    """Write the archive whole or not at all and return the manifest's digest.
+) -> Written:
+    """Write the archive whole or not at all; layers of a base that are not at hand are named in it, not carried.
 
     Raises `StoreFailure` when it cannot be written, `RequestError` for a layer of the base with other bytes than its
     digest says.
@@ -58,20 +66,21 @@ def write_archive(
             layers = (*(base.layers if base else ()), layer)
             config = _encode(_config(base, layer, description))
             manifest = _encode(_manifest(config, layers))
-            digest = _digest(manifest)
+            written = Written(_digest(manifest), _digest(config))
+            carried = layers if base is None or base.at_hand else (layer,)
             with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 _add(tar, "oci-layout", _encode({"imageLayoutVersion": "1.0.0"}))
                 _add(tar, "index.json", _encode(_index(manifest, description.tags)))
                 _add(tar, "manifest.json", _encode(_docker_manifest(config, layers, description.tags)))
-                _add(tar, _place(digest), manifest)
-                _add(tar, _place(_digest(config)), config)
-                for one in {layer.digest: layer for layer in layers}.values():
+                _add(tar, _place(written.manifest), manifest)
+                _add(tar, _place(written.config), config)
+                for one in {layer.digest: layer for layer in carried}.values():
                     _copy_layer(tar, one, progress)
             stream.flush()
             os.fsync(stream.fileno())
             archive.chmod(0o644)
             archive.replace(output)
-    return digest
+    return written
 
 
 @contextmanager

@@ -30,7 +30,8 @@ class Folder:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a base has of the package. `root` is the real folder above it; `files` is None when they are not known."""
+    """What a base has of the package. `root` is the real folder above it; `files` (links too) is None when
+    they are not known."""
 
     root: str
     versions: tuple[str, ...]
@@ -93,7 +94,7 @@ def scan_layers(layers: Iterable[LayerOpener], package: str, root: str | None) -
             _stack_layer(nodes, stream, package, root)
     real_root = _resolve(nodes, root) if root else _only_root(nodes, package)
     inside = f"{real_root}/{package}/"
-    files = frozenset(path for path, node in nodes.items() if node.kind == "file" and path.startswith(inside))
+    files = frozenset(path for path, node in nodes.items() if node.kind != "folder" and path.startswith(inside))
     ancestors = {str(parent) for parent in PurePosixPath(inside + "x").parents}
     folders = {
         path: node.attributes
@@ -214,7 +215,7 @@ if not root:
     root = os.path.dirname(places[0]) if places else ""
 root = os.path.realpath(root) if root else ""
 try:
-    versions = [importlib.metadata.version(package.replace("_", "-"))]
+    versions = [found for found in [importlib.metadata.version(package.replace("_", "-"))] if found]
 except importlib.metadata.PackageNotFoundError:
     versions = []
 folders, files = {}, []
@@ -225,7 +226,8 @@ if root:
     inside = os.path.join(root, package)
     for here, names, leaves in os.walk(inside):
         note(here)
-        files += [os.path.join(here, leaf) for leaf in leaves]
+        linked = [name for name in names if os.path.islink(os.path.join(here, name))]
+        files += [os.path.join(here, leaf) for leaf in leaves + linked]
     above = root
     while above != "/":
         if os.path.isdir(above):
@@ -237,6 +239,10 @@ print(json.dumps({"root": root, "versions": versions, "folders": folders, "files
 
 def read_probe(output: str, package: str) -> Listing:
     """Read what `CONTAINER_PROBE` printed. Raises `RequestError` when the package was not found."""
-    record = json.loads(output.strip().splitlines()[-1])
-    choose_root([record["root"]] if record["root"] else [], package)
-    return from_record(record)
+    try:
+        listing = from_record(json.loads(output.strip().splitlines()[-1]))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        hint = "python3 of the base prints something at its end: use --engine oci, which does not start it"
+        raise RequestError(f"the base does not tell where {package} is: {output[-200:]!r}", hint) from error
+    choose_root([listing.root] if listing.root else [], package)
+    return listing

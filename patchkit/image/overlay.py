@@ -1,7 +1,7 @@
 """Which files of the patched tree go into the image, and the one layer that holds them.
 
 The layer is an uncompressed tar: gzip's output depends on the zlib at hand, and the same inputs must give the same
-digest on every machine. Both engines use the same layer: `oci` as it is, `docker` through ADD.
+digest on every machine. Both engines use the same layer.
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ class Overlay:
 
 @dataclass(frozen=True)
 class LayerContent:
-    """A layer. `empty` become files without content, `whiteouts` hide paths of the base; all times are `time`."""
+    """A layer. `whiteouts` hide paths of the base; all times are `time`."""
 
     files: tuple[OverlayFile, ...]
-    empty: tuple[str, ...]
     whiteouts: tuple[str, ...]
     folders: Mapping[str, Folder]
     time: int
@@ -103,8 +102,29 @@ def _hideable(removed: Iterable[str], files: Iterable[OverlayFile]) -> tuple[str
     added = {file.path for file in files}
     above = {str(parent) for path in added for parent in PurePosixPath(path).parents}
     return tuple(
-        path for path in removed if path not in above and added.isdisjoint(map(str, PurePosixPath(path).parents))
+        path
+        for path in removed
+        if path not in above and added.isdisjoint({path, *map(str, PurePosixPath(path).parents)})
     )
+
+
+def hide_paths(overlay: Overlay, listing: Listing) -> tuple[str, ...]:
+    """Return what the layer hides of the base: removed files, stale byte code, and folders that lose all they have.
+
+    An empty folder that stays would still be imported, as a namespace package.
+    """
+    hidden = {*overlay.removed, *overlay.stale}
+    kept = {*(listing.files or ()), *(file.path for file in overlay.files)} - hidden
+    needed = {str(parent) for path in kept for parent in PurePosixPath(path).parents}
+    inside = len(PurePosixPath(overlay.root).parts)
+    empty = {
+        str(parent)
+        for path in hidden
+        for parent in list(PurePosixPath(path).parents)[:-inside]
+        if listing.files is not None and str(parent) not in needed
+    }
+    topmost = (path for path in hidden | empty if str(PurePosixPath(path).parent) not in empty)
+    return tuple(sorted(_hideable(topmost, overlay.files)))
 
 
 def _is_native(path: str) -> bool:
@@ -139,7 +159,6 @@ def _public(version: str) -> Version | None:
 def write_layer(stream: IO[bytes], content: LayerContent) -> None:
     """Write the layer as a tar: sorted, one time, folders above each file with the attributes they have in the base."""
     members = {file.path: file for file in content.files}
-    members |= {path: OverlayFile(path, 0o100644, b"") for path in content.empty}
     members |= {mark: OverlayFile(mark, 0o100644, b"") for mark in map(_whiteout, content.whiteouts)}
     above = {str(parent) for path in members for parent in PurePosixPath(path).parents} - {"/"}
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:

@@ -1,29 +1,20 @@
-"""The Docker engine: its API through the SDK, BuildKit builds through the client.
-
-The SDK speaks the classic builder only, so a build looks for a client on PATH that has BuildKit; several may be there,
-and a newer one without its buildx plugin refuses to build at all.
-"""
+"""The Docker engine: its API through the SDK. No client is needed, and no builder."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
-import json
-import os
 import re
+import shutil
 import socket
 import tarfile
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchkit.errors import BuildFailed, RequestError, ToolMissing
-from patchkit.tools.process import find_program, run_process
 from patchkit.tools.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -32,23 +23,11 @@ if TYPE_CHECKING:
 
 API_TIMEOUT_SECONDS = 600  # an engine may need minutes to unpack a large image
 PING_TIMEOUT_SECONDS = 5  # a socket that nobody serves must not hold up `--engine auto`
-BUILDX_SINCE = 23  # clients before it have BuildKit inside, later ones need the buildx plugin
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-LAYERED = ("ADD", "RUN")  # instructions of ours that make a layer
-SETTINGS = (
-    "User",
-    "ExposedPorts",
-    "Env",
-    "Entrypoint",
-    "Cmd",
-    "Volumes",
-    "WorkingDir",
-    "Labels",
-    "StopSignal",
-    "Healthcheck",
-    "Shell",
-    "OnBuild",
-)  # of the OCI image specification and Docker's own; what else an engine reports is about its build containers
+SNAPSHOTTER = ["driver-type", "io.containerd.snapshotter.v1"]  # how an engine tells of the containerd image store
+DOCUMENTS = re.compile(r"index\.json|blobs/sha256/[0-9a-f]{64}")  # what a saved image is understood by
+DOCUMENT_BYTES = 4 << 20  # the most that registries take for a manifest
+LOAD_HINT = "use --engine oci, then docker load"
 VARIABLES = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
 
@@ -128,114 +107,81 @@ class Engine:
                 with contextlib.suppress(APIError):
                     container.remove(force=True)
 
-    def build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
-        """Build the Dockerfile of a folder and return the image's id; all tags are set, or none.
+    def keeps_blobs(self) -> bool:
+        """Return whether the engine keeps images as a registry does, layers compressed: the containerd image store."""
+        return SNAPSHOTTER in (self._client.info().get("DriverStatus") or [])
 
-        `time_seconds` since 1970 UTC is the time that the image says it was made at. Equal layers over an equal base
-        give an equal id, whatever builder made them and when. Raises `BuildFailed` with the last lines of the log.
-        """
-        built = self._build(context, tags, time_seconds)
-        instructions = [line.split(" ", 1)[0] for line in (context / "Dockerfile").read_text().splitlines()]
-        return self._settle(built, tags, instructions, time_seconds)
-
-    def _build(self, context: Path, tags: Sequence[str], time_seconds: int) -> str:
-        env = {**self._toolkit.env, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(time_seconds)}
-        for client in find_clients(env):
-            if has_buildkit(client, env):
-                return _build_with([client, "build"], context, tags, env)
-        self._toolkit.progress.warn(
-            "no docker client with BuildKit on PATH: the engine's classic builder is used", "install docker-buildx"
-        )
-        return self._build_classic(context, tags)
-
-    def _build_classic(self, context: Path, tags: Sequence[str]) -> str:
-        from docker.errors import APIError, BuildError
+    def inspect(self, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return what the engine says of an image, and its history, newest first. Raises `RequestError`."""
+        from docker.errors import DockerException
 
         try:
-            image, _ = self._client.images.build(
-                path=str(context), tag=tags[0] if tags else None, rm=True, forcerm=True
-            )
-        except (APIError, BuildError) as error:
-            raise BuildFailed(f"the engine's build failed: {error}") from error
-        for tag in tags[1:]:
-            image.tag(tag)
-        return str(image.id)
+            image = self._client.images.get(name)
+            return dict(image.attrs), list(image.history())
+        except DockerException as error:
+            raise RequestError(
+                f"{name}: the engine does not show it: {error}", f"docker image inspect {name}"
+            ) from error
 
-    def _settle(self, built: str, tags: Sequence[str], instructions: Sequence[str], time_seconds: int) -> str:
-        """Give an image the config that its layers, settings and `time_seconds` decide, and return its new id.
+    def save_documents(self, name: str, folder: Path) -> None:
+        """Save an image as an OCI layout whose large blobs are holes: what names the layers, without the layers.
 
-        Builders write their clock and name into the config. An engine that has the layers takes a config alone; one
-        that does not (the containerd image store) keeps the image as it was built.
+        The engine sends all of it. Raises `RequestError`; `tarfile.TarError` and `OSError` when it breaks off.
         """
-        from docker.errors import APIError, ImageLoadError
+        from docker.errors import DockerException
 
-        image = self._client.images.get(built)
-        config = settled_config(image.attrs, image.history(), instructions, time_seconds)
-        wanted = f"sha256:{hashlib.sha256(config).hexdigest()}"
-        if wanted == built:
-            return built
+        self._toolkit.progress.step(f"read what {name} is made of")
         try:
-            self._client.images.load(_archive_of(config, wanted, tags, image.attrs["RootFS"]["Layers"]))
-            self._client.images.get(wanted)
-        except (APIError, ImageLoadError):
-            return built
-        with contextlib.suppress(APIError):  # another image may stand on it
-            self._client.images.remove(built, noprune=True)
-        return wanted
+            chunks = self._client.api.get_image(name)
+            with tarfile.open(fileobj=_Chunks(chunks), mode="r|") as tar:
+                for member in tar:
+                    if member.isreg() and (place := DOCUMENTS.fullmatch(member.name)):
+                        _keep_document(tar, member, folder / place[0])
+        except DockerException as error:
+            raise RequestError(f"{name}: the engine does not save it: {error}", f"docker save {name}") from error
+
+    def load(self, archive: Path, ids: Sequence[str]) -> str:
+        """Load an archive that names layers which the engine has; return which of its possible ids the image got.
+
+        Raises `BuildFailed`.
+        """
+        from docker.errors import DockerException
+
+        try:
+            with archive.open("rb") as stream:
+                self._client.images.load(stream)
+            known = [found.id for one in ids if (found := self.find_image(one))]
+        except (DockerException, OSError) as error:  # requests' errors are OSErrors
+            raise BuildFailed(f"the engine does not load the image: {error}", LOAD_HINT) from error
+        if not known:
+            raise BuildFailed("the engine loaded the image and does not know it", LOAD_HINT)
+        return known[0]
 
 
-def settled_config(
-    attrs: Mapping[str, Any], history: Sequence[Mapping[str, Any]], instructions: Sequence[str], time_seconds: int
-) -> bytes:
-    """Return an image's config as JSON with nothing in it of the builder: settings, layers, history, one time.
-
-    `attrs` and `history` (newest first) are the engine's; `instructions` are those of the Dockerfile, FROM first.
-    """
-    layers = list(attrs["RootFS"]["Layers"])
-    own = sum(one in LAYERED for one in instructions)
-    below = [
-        {"created": _rfc3339(entry["Created"]), "created_by": entry["CreatedBy"], "empty_layer": entry["Size"] == 0}
-        for entry in reversed(history[len(instructions) - 1 :])
-    ]
-    if sum(not entry["empty_layer"] for entry in below) != len(layers) - own:  # a layer of the base that holds nothing
-        below = [{"created": _rfc3339(0), "created_by": "base", "empty_layer": False} for _ in layers[own:]]
-    made = {"created": _rfc3339(time_seconds), "created_by": "patchkit build"}
-    settings = {name: value for name in SETTINGS if (value := attrs["Config"].get(name))}
-    document = {
-        **{name.lower(): attrs[name] for name in ("Architecture", "Os", "Variant") if attrs.get(name)},
-        "created": made["created"],
-        "config": settings,
-        "rootfs": {"type": "layers", "diff_ids": layers},
-        "history": [*below, *[made] * own],
-    }
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+def _keep_document(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    """Write a small member below a folder, and of a large one only a file of its size without content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as sink:
+        if member.size > DOCUMENT_BYTES:
+            sink.truncate(member.size)
+        elif (stream := tar.extractfile(member)) is not None:
+            shutil.copyfileobj(stream, sink)
 
 
-def _archive_of(config: bytes, image_id: str, tags: Sequence[str], layers: Sequence[str]) -> bytes:
-    """Return an archive for `docker load` that holds a config and only names its layers."""
-    name = f"{image_id[7:]}.json"
-    manifest = [{"Config": name, "RepoTags": list(tags), "Layers": [f"{layer[7:]}/layer.tar" for layer in layers]}]
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path, data in ((name, config), ("manifest.json", json.dumps(manifest).encode())):
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
+class _Chunks(io.RawIOBase):
+    """An answer that comes in chunks, as a stream."""
 
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self._rest = iter(chunks), b""
 
-def _rfc3339(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def readable(self) -> bool:
+        return True
 
-
-def _build_with(build: Sequence[str], context: Path, tags: Sequence[str], env: Mapping[str, str]) -> str:
-    names = [part for tag in tags for part in ("--tag", tag)]
-    with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
-        id_file = Path(folder) / "id"
-        done = run_process([*build, "--progress=plain", "--iidfile", str(id_file), *names, str(context)], env=env)
-        if done.exit_code != 0:
-            raise BuildFailed(f"docker build failed: {done.complaint}", "docker's own message says what is missing")
-        return id_file.read_text().strip()
+    def read(self, size: int = -1) -> bytes:
+        while len(self._rest) < size and (chunk := next(self._chunks, b"")):
+            self._rest += chunk
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
 
 
 @contextmanager
@@ -278,18 +224,3 @@ def _no_engine(error: Exception) -> ToolMissing:
 def _local(image: DockerImage) -> LocalImage:
     digests = sorted(str(name).rpartition("@")[2] for name in image.attrs.get("RepoDigests") or [])
     return LocalImage(str(image.id), digests[0] if digests else str(image.id))
-
-
-def find_clients(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return every docker client on PATH, in order."""
-    folders = env.get("PATH", os.defpath).split(os.pathsep)
-    found = (Path(folder) / "docker" for folder in folders if folder)
-    return tuple(dict.fromkeys(str(path) for path in found if find_program(str(path))))
-
-
-def has_buildkit(client: str, env: Mapping[str, str]) -> bool:
-    """Return whether a client can build with BuildKit: its plugin answers, or it has BuildKit inside."""
-    if run_process([client, "buildx", "version"], env=env, timeout_seconds=30).exit_code == 0:
-        return True
-    version = re.search(r"version (\d+)", run_process([client, "--version"], env=env, timeout_seconds=30).text)
-    return version is not None and int(version[1]) < BUILDX_SINCE

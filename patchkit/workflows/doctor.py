@@ -12,7 +12,7 @@ from typing import Literal
 
 from patchkit.errors import PatchkitError, ToolMissing
 from patchkit.tools.cache import write_atomically
-from patchkit.tools.docker import find_clients, has_buildkit, open_engine
+from patchkit.tools.docker import open_engine
 from patchkit.tools.index import PackageIndex
 from patchkit.tools.process import find_program, run_process
 from patchkit.tools.toolkit import Toolkit
@@ -42,7 +42,6 @@ def examine_machine(toolkit: Toolkit) -> tuple[Check, ...]:
         _examine_store,
         _examine_index,
         _examine_engine,
-        _examine_buildkit,
         _examine_hardware,
         _examine_torch,
     )
@@ -88,15 +87,6 @@ def _examine_engine(toolkit: Toolkit) -> Check:
             return Check("docker engine", "ok", "answers")
     except ToolMissing as error:
         return Check("docker engine", "missing", error.message, "not needed: build writes OCI archives without it")
-
-
-def _examine_buildkit(toolkit: Toolkit) -> Check:
-    clients = find_clients(toolkit.env)
-    usable = [client for client in clients if has_buildkit(client, toolkit.env)]
-    if usable:
-        return Check("buildkit client", "ok", usable[0])
-    detail = f"{', '.join(clients)} without buildx" if clients else "no docker client on PATH"
-    return Check("buildkit client", "missing", detail, "--engine docker uses the engine's classic builder instead")
 
 
 def _examine_hardware(_toolkit: Toolkit) -> Check:

@@ -18,7 +18,7 @@ def test_a_machine_with_nothing_is_told_so_without_an_error(
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
     assert run(["doctor", "--json"]) == 0
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
-    for name in ("git", "package index", "docker engine", "buildkit client"):
+    for name in ("git", "package index", "docker engine"):
         assert checks[name]["state"] == "missing", name
         assert checks[name]["hint"], name
     assert checks["store"]["state"] in {"ok", "broken"}

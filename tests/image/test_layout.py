@@ -25,14 +25,14 @@ from tests.image.plans import (
     write_archive_of,
 )
 
-CONTENT = LayerContent((OverlayFile("/opt/a.py", 0o100644, b"x = 1\n"),), (), (), {}, TIME)
+CONTENT = LayerContent((OverlayFile("/opt/a.py", 0o100644, b"x = 1\n"),), (), {}, TIME)
 DESCRIPTION = Description(
     {"io.patchkit.tree": "abc"}, "2025-06-15T15:06:40Z", "recipe quickstart", ("host:5000/q:1", "q:2")
 )
 
 
 def write(output: Path, base: Base | None = None, content: LayerContent = CONTENT) -> str:
-    return write_archive(output, base, content, DESCRIPTION, Silence())
+    return write_archive(output, base, content, DESCRIPTION, Silence()).manifest
 
 
 def base_of(tmp_path: Path, files: dict[str, bytes]) -> Base:
@@ -121,7 +121,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, size: int
     (tmp_path / "a.tar").write_bytes(b"before")
     large = OverlayFile("/opt/large", 0o100644, os.urandom(size))
     with pytest.raises(StoreFailure, match=r"a\.tar: File too large") as caught:
-        write(tmp_path / "a.tar", content=LayerContent((large,), (), (), {}, TIME))
+        write(tmp_path / "a.tar", content=LayerContent((large,), (), {}, TIME))
     assert "--output" in caught.value.hint
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.tar": b"before"}
 

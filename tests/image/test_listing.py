@@ -118,3 +118,31 @@ def test_the_probe_says_when_there_is_no_such_package(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"has no no_such_package.*") as caught:
         run_probe(tmp_path, "no_such_package")
     assert "image.root" in caught.value.hint
+
+
+@pytest.mark.parametrize("output", ["", "no JSON", "[]", '{"root": "/x"}', '{"root": 1, "folders": 2, "files": 3}'])
+def test_a_base_whose_python_says_something_else_is_told(output: str) -> None:
+    with pytest.raises(RequestError, match="does not tell where vllm is"):
+        read_probe(output, "vllm")
+
+
+def test_links_of_the_package_count_as_its_files(tmp_path: Path) -> None:
+    links: Members = [(f"{PLACE}/vllm/link.py", "envs.py"), (f"{PLACE}/vllm/elsewhere", "/opt")]
+    wanted = {"link.py", "elsewhere"}
+    files = scan(vllm_layer(), tar_of(links)).files or frozenset()
+    assert {f"{ROOT}/vllm/{name}" for name in wanted} <= files
+    package = tmp_path / "probed_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "link.py").symlink_to("__init__.py")
+    (package / "elsewhere").symlink_to(tmp_path)
+    asked = run_probe(tmp_path, "probed_package").files or frozenset()
+    assert {f"{package}/{name}" for name in wanted} <= asked
+
+
+def test_a_distribution_that_states_no_version_has_none(tmp_path: Path) -> None:
+    (tmp_path / "probed_package").mkdir()
+    (tmp_path / "probed_package" / "__init__.py").touch()
+    (tmp_path / "probed_package-1.5.dist-info").mkdir()
+    (tmp_path / "probed_package-1.5.dist-info" / "METADATA").write_text("Name: probed-package\n")
+    assert run_probe(tmp_path, "probed_package").versions == ()

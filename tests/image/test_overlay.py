@@ -10,7 +10,15 @@ import pytest
 
 from patchkit.errors import BuildFailed, RequestError
 from patchkit.image.listing import Folder, Listing
-from patchkit.image.overlay import BARE_ROOT, LayerContent, OverlayFile, check_version, select_overlay, write_layer
+from patchkit.image.overlay import (
+    BARE_ROOT,
+    LayerContent,
+    OverlayFile,
+    check_version,
+    hide_paths,
+    select_overlay,
+    write_layer,
+)
 from tests.image.plans import ROOT, TIME, make_plan
 from tests.support.repositories import GitRepository
 
@@ -76,6 +84,55 @@ def test_no_whiteout_hides_what_is_added(tmp_path: Path, changes: dict[str, str 
     assert len(overlay.files) == 1
 
 
+def hidden(tmp_path: Path, changes: dict[str, str | None], *files: str) -> list[str]:
+    base = listing(*(f"{ROOT}/vllm/{name}" for name in files))
+    paths = hide_paths(select_overlay(make_plan(tmp_path, changes), base), base)
+    return [path.removeprefix(f"{ROOT}/vllm/") for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("changes", "files", "expected"),
+    [
+        pytest.param({"vllm/sub/op.py": None}, ["sub/op.py", "envs.py"], ["sub"], id="the last file"),
+        pytest.param({"vllm/sub/op.py": None}, ["sub/op.py", "sub/x.so"], ["sub/op.py"], id="not the last file"),
+        pytest.param(
+            {"vllm/sub/op.py": None},
+            ["sub/op.py", "sub/__pycache__/op.cpython-312.pyc", "envs.py"],
+            ["sub"],
+            id="the last module and its byte code",
+        ),
+        pytest.param(
+            {"vllm/sub/op.py": None, "vllm/sub/new.py": ""},
+            ["sub/op.py", "sub/__pycache__/op.cpython-312.pyc"],
+            ["sub/__pycache__", "sub/op.py"],
+            id="one goes, one comes",
+        ),
+        pytest.param(
+            {"vllm/sub/op.py": None, "vllm/sub": "x"},
+            ["sub/op.py", "sub/__pycache__/op.cpython-312.pyc", "envs.py"],
+            [],
+            id="a file where the folder was",
+        ),
+        pytest.param(
+            {"vllm/old.py": None, "vllm/old.py/inner.py": "x"},
+            ["old.py", "__pycache__/old.cpython-312.pyc", "envs.py"],
+            ["__pycache__"],
+            id="a folder where a file was",
+        ),
+    ],
+)
+def test_what_loses_all_it_has_is_hidden_whole(
+    tmp_path: Path, changes: dict[str, str | None], files: list[str], expected: list[str]
+) -> None:
+    assert hidden(tmp_path, changes, *files) == expected
+
+
+def test_a_base_that_tells_no_files_loses_no_folder(tmp_path: Path) -> None:
+    base = Listing(ROOT, (), {}, None)
+    overlay = select_overlay(make_plan(tmp_path, {"vllm/sub/op.py": None}), base)
+    assert hide_paths(overlay, base) == (f"{ROOT}/vllm/sub/op.py",)
+
+
 def test_a_name_that_a_layer_would_read_as_a_deletion_is_refused(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, {"vllm/.wh.envs.py": ""})
     with pytest.raises(BuildFailed, match=r"vllm/\.wh\.envs\.py"):
@@ -87,7 +144,7 @@ def test_a_symlink_and_an_executable_stay_what_they_are(tmp_path: Path) -> None:
     changes = {"vllm/link.py": entries.symlink("envs.py"), "vllm/run.sh": entries.executable("#!/bin/sh\n")}
     layer = io.BytesIO()
     files = select_overlay(make_plan(tmp_path, changes), listing()).files
-    write_layer(layer, LayerContent(files, (), (), {}, TIME))
+    write_layer(layer, LayerContent(files, (), {}, TIME))
     layer.seek(0)
     with tarfile.open(fileobj=layer) as tar:
         link, script = tar.getmember(f"{ROOT}/vllm/link.py"[1:]), tar.getmember(f"{ROOT}/vllm/run.sh"[1:])
@@ -98,7 +155,7 @@ def test_a_symlink_and_an_executable_stay_what_they_are(tmp_path: Path) -> None:
 def test_a_layer_repeats_the_folders_of_the_base_and_has_one_time() -> None:
     stream = io.BytesIO()
     file = OverlayFile("/root/pkg/a.py", 0o100644, b"x")
-    write_layer(stream, LayerContent((file,), (), ("/root/pkg/b.py",), {"/root": Folder(0o700, 7, 8)}, TIME))
+    write_layer(stream, LayerContent((file,), ("/root/pkg/b.py",), {"/root": Folder(0o700, 7, 8)}, TIME))
     stream.seek(0)
     with tarfile.open(fileobj=stream) as tar:
         members = tar.getmembers()

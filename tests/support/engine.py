@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
+import re
+import shutil
+import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import docker
@@ -70,6 +74,20 @@ def read_files(client: docker.DockerClient, image: str, folder: str) -> dict[str
             }
     finally:
         container.remove()
+
+
+def find_builder(env: Mapping[str, str]) -> str | None:
+    """Return a docker client that can build with BuildKit: one before 23 has it inside, later ones need a plugin."""
+    for folder in env.get("PATH", os.defpath).split(os.pathsep):
+        client = shutil.which("docker", path=folder or "/none")
+        if client is None:
+            continue
+        if subprocess.run([client, "buildx", "version"], capture_output=True, check=False).returncode == 0:
+            return client
+        told = subprocess.run([client, "--version"], capture_output=True, text=True, check=False).stdout
+        if (version := re.search(r"version (\d+)", told)) and int(version[1]) < 23:
+            return client
+    return None
 
 
 def remove_images(client: docker.DockerClient, prefix: str) -> None:
