@@ -115,7 +115,7 @@ def layer_with_e8m0(rows: int, columns: int) -> Any:
     import torch
 
     layer = torch.nn.Module()
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     weight = torch.randn(rows, columns, generator=generator).to(torch.float8_e4m3fn)
     exponents = torch.randint(110, 130, (rows // BLOCK, columns // BLOCK), generator=generator, dtype=torch.uint8)
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)

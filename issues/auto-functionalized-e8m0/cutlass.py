@@ -66,7 +66,7 @@ def check(tree: Path) -> str:
         fullgraph=True,
     )
     for seed in (2, 3):
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
         x = torch.randn(TOKENS, COLUMNS, generator=generator).to(torch.float8_e4m3fn)
         scale = torch.rand(TOKENS, COLUMNS // BLOCK, generator=generator) + 0.5
         left = x.float().double() * spread(scale, *x.shape)

@@ -141,7 +141,7 @@ def check_values(what: str, forward: Any, attention: Attention, layer: Any) -> N
 
     hidden, positions = torch.zeros(TOKENS, 16, dtype=torch.bfloat16), torch.arange(TOKENS)
     for seed in (2, 3):
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
         attention.value = torch.randn(TOKENS, PADDED_HEADS, HEAD, generator=generator).to(torch.bfloat16)
         activation = scales_of(attention.value[:, :HEADS, :])
         wanted, terms = product(*activation, layer.weight, layer_with_e8m0(GROUPS * RANK, WIDTH).weight_scale_inv)

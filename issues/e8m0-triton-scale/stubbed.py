@@ -124,7 +124,7 @@ def layer_with(name: str, scale: Any) -> Any:
     import torch
 
     layer = torch.nn.Module()
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     weight = torch.randn(ROWS * BLOCK, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
     layer.register_parameter(name, torch.nn.Parameter(scale, requires_grad=False))
@@ -181,7 +181,7 @@ def forward(kernel: Any, name: str, layer: Any, arrived: list[Any]) -> tuple[Any
     """Load, then run from the quantised activation on. Returns the activation, its scales and the result."""
     import torch
 
-    generator = torch.Generator().manual_seed(2)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(2)
     x = torch.randn(4, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
     x_scale = torch.rand(4, COLUMNS, generator=generator) + 0.5
     kernel.process_weights_after_loading(layer)
@@ -196,7 +196,8 @@ def check_product(kernel: Any, name: str, arrived: list[Any]) -> None:
     """The forward pass on scales a model would have."""
     import torch
 
-    exponents = torch.randint(110, 130, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(3)
+    exponents = torch.randint(110, 130, (ROWS, COLUMNS), generator=generator, dtype=torch.uint8)
     scale = exponents.view(torch.float8_e8m0fnu)
     layer = layer_with(name, scale.clone())
     x, x_scale, found = forward(kernel, name, layer, arrived)

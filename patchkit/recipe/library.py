@@ -43,7 +43,11 @@ class LoadedIssue:
 
 @dataclass(frozen=True)
 class LoadedRecipe:
-    """A recipe file, its patches and issues. `selected` are the (issue, repro) pairs that `issues:` names, in order."""
+    """A recipe file, its patches and issues.
+
+    `selected` are the (issue, repro) pairs that `issues:` names, in order. An issue named alone means all its repros
+    but those that need a GPU: these are named as `issue/repro`, where there is one.
+    """
 
     path: Path
     recipe: Recipe

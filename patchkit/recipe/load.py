@@ -232,8 +232,9 @@ class _RecipeReader:
             repros = {repro.name: repro for repro in issue.issue.repros} if issue else {}
             if issue and slash and name not in repros:
                 self._complain(root, path, f"{slug} has no repro {name}", nearest(name, repros) or _listed(repros))
+            anywhere = [repro.name for repro in repros.values() if repro.fidelity != "needs-gpu"]
             for repro in repros.values():
-                if issue and name in ("", repro.name):
+                if issue and repro.name in ([name] if slash else anywhere or repros):
                     selected.setdefault((slug, repro.name), (issue, repro))
         return {slug: issue for slug, issue in issues.items() if issue is not None}, tuple(selected.values())
 

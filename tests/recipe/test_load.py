@@ -396,6 +396,16 @@ def test_an_issue_alone_means_the_repros_that_the_recipe_selects(tmp_path: Path)
             loaded.repros_named(name)
 
 
+def test_a_repro_that_needs_a_gpu_runs_only_when_it_is_named(tmp_path: Path) -> None:
+    gpu = "  - {name: gpu, fidelity: needs-gpu, script: static.py}\n"
+    loaded = load_recipe(write_library(tmp_path, {"issues/crash/issue.yaml": ISSUE + gpu}))
+    assert [repro.name for _, repro in loaded.selected] == ["static", "stubbed"]
+    assert [repro.name for _, repro in loaded.repros_named("crash/gpu")] == ["gpu"]
+    alone = ISSUE[: ISSUE.index("  - {name: static")] + gpu
+    loaded = load_recipe(write_library(tmp_path, {"issues/crash/issue.yaml": alone}))
+    assert [repro.name for _, repro in loaded.repros_named("crash")] == ["gpu"]
+
+
 def test_check_reads_files_folders_and_folders_of_folders_once(tmp_path: Path) -> None:
     write_library(tmp_path, {"patches/guard/guard.yaml": "- {file: a}\n"})
     one = check_files((tmp_path / "patches/guard/guard.yaml",))

@@ -22,12 +22,15 @@ class Repro(Strict):
     """One script that tells good from bad."""
 
     name: Slug = Field(description="Name of the repro, for `issue/repro`")
-    fidelity: Fidelity = Field(description="What a pass proves; printed in every report")
+    fidelity: Fidelity = Field(description="What a pass proves; `needs-gpu` runs only when named as `issue/repro`")
     script: RelativePath = Field(description="The script or pytest file, relative to issue.yaml")
     environment: Slug | None = Field(None, description="A file of recipes/environments, no .txt; none: plain Python")
     signature: Regex | None = Field(None, description="Overrides the issue's signature")
     timeout_seconds: int = Field(300, gt=0, description="The whole process group is ended after this time")
     repeat: int = Field(1, ge=1, le=100, description="Runs per verdict; runs that disagree are a skip")
+    pair: bool = Field(
+        False, description="Gets the tree of the upstream that `pairs-with` names too: PATCHKIT_PAIR_TREE, PYTHONPATH"
+    )
     flaky: bool = Field(False, description="Runs may err: bisect weighs many runs and answers with probabilities")
 
 
