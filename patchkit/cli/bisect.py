@@ -1,39 +1,74 @@
-"""`patchkit bisect`."""
+"""`patchkit bisect`, with `bisect log` and `bisect replay`."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from patchkit.cli.options import json_option, recipe_argument, source_option
-from patchkit.cli.terminal import emit_line, make_toolkit, note, say
+from patchkit.cli.terminal import emit_json, emit_line, make_toolkit, note, say
 
 EXIT_NOT_FOUND = 1
+EXIT_DIFFERS = 1
+FILE = click.Path(dir_okay=False, path_type=Path)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.command()
-@recipe_argument
-@click.option("--issue", metavar="ISSUE[/REPRO]", default="", help="Needed when the recipe has more than one.")
-@click.option("--good", metavar="REF", required=True, help="A commit or release without the issue.")
-@click.option("--bad", metavar="REF", required=True, help="A newer one with it.")
-@click.option(
-    "--axis",
-    type=click.Choice(["commits", "releases"]),
-    help="What lies between: commits (default for git) or releases (default for packages).",
-)
-@click.option(
-    "--series",
-    type=click.Choice(["with", "without", "others"]),
-    default="others",
-    show_default=True,
-    help="Patches to apply at each commit; others: all but those that mend the issue.",
-)
+class Bisect(click.Command):
+    """A verb that is also a group: `log` and `replay` in the place of the recipe are commands of their own."""
+
+    @property
+    def inner(self) -> dict[str, click.Command]:
+        """Return the commands inside, by their word."""
+        return {"log": log, "replay": replay}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Hand the words over to the command that the first of them names."""
+        if args and args[0] in self.inner:
+            return self.inner[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def question_options(function: F) -> F:
+    """Add the options that name a bisect: the same words name its journal."""
+    for option in reversed(
+        (
+            recipe_argument,
+            click.option("--issue", metavar="ISSUE[/REPRO]", default="", help="Needed when the recipe has several."),
+            click.option("--good", metavar="REF", default="", help="A commit or release without the issue."),
+            click.option("--bad", metavar="REF", default="", help="A newer one with it."),
+            click.option(
+                "--axis",
+                type=click.Choice(["commits", "releases"]),
+                help="What lies between: commits (default for git) or releases (default for packages).",
+            ),
+            click.option(
+                "--series",
+                type=click.Choice(["with", "without", "others"]),
+                default="others",
+                show_default=True,
+                help="Patches to apply at each commit; others: all but those that mend the issue.",
+            ),
+            click.option(
+                "--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`)."
+            ),
+            source_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(cls=Bisect)
+@question_options
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 64), default=1, show_default=True, help="Probes at once.")
-@click.option("--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`).")
 @click.option(
     "--confidence",
     metavar="P",
@@ -42,26 +77,109 @@ EXIT_NOT_FOUND = 1
     show_default=True,
     help="With --flaky: how sure the answer must be.",
 )
+@click.option(
+    "--confirm",
+    metavar="N",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Runs of the culprit that must be bad, and of each of its parents that must be good.",
+)
+@click.option("--from-git-log", metavar="FILE", type=FILE, help="Take what `git bisect log` printed as known.")
+@click.option("--explain", is_flag=True, help="Tell why each commit is probed: bits, cost, odds.")
 @click.option("--restart", is_flag=True, help="Forget the journal of the same bisect and begin anew.")
-@source_option
 @json_option
 @click.pass_context
-def command(context: click.Context, /, recipe: Path, as_json: bool, **chosen: Any) -> int:
+def command(context: click.Context, /, recipe: Path, as_json: bool, explain: bool, **chosen: Any) -> int:
     """Find the first bad commit or release of an issue.
 
     Every finished probe is kept: an interrupted bisect goes on where it stopped when the same command is run again.
-    Exit code 0: found and confirmed; 1: a set of suspects, or the ends are not what they were said to be.
+    Exit code 0: found and confirmed; 1: a set of suspects, or the ends are not what they were said to be; 130:
+    interrupted by Ctrl-C or SIGTERM.
+
+    `patchkit bisect log` and `patchkit bisect replay`, with the same words behind, print the journal and make its
+    decisions again.
     """
     from patchkit.report.bisect import event_text
     from patchkit.workflows.bisect import BisectRequest, bisect
 
+    if chosen["from_git_log"] is None:
+        _need_ends(context, chosen)
     request = BisectRequest(recipe=recipe, **chosen)
+
+    def tell(event: Any) -> None:
+        if event["event"] == "ask" and not explain:
+            return
+        if as_json:
+            emit_line(dict(event))
+        else:
+            say(event_text(event))
+
     try:
-        result = bisect(
-            make_toolkit(context), request, lambda event: emit_line(dict(event)) if as_json else say(event_text(event))
-        )
+        result = bisect(make_toolkit(context), request, tell)
     except KeyboardInterrupt:
         again = [word for word in sys.argv[1:] if word != "--restart"]
         note(f"to go on from here: {shlex.join(['patchkit', *again])}")
         raise
     return 0 if result["confirmed"] else EXIT_NOT_FOUND
+
+
+@click.command("log")
+@question_options
+@click.option("--git-log", is_flag=True, help="Print what `git bisect log` would: `git bisect replay` takes it.")
+@json_option
+@click.pass_context
+def log(context: click.Context, /, recipe: Path, as_json: bool, git_log: bool, **chosen: Any) -> int:
+    """Print the journal of a bisect; the words are those of the bisect.
+
+    With --json every event as it was written, a line each.
+    """
+    from patchkit.report.bisect import log_text
+    from patchkit.workflows.bisect import BisectRequest, read_records
+
+    _need_ends(context, chosen)
+    if git_log and as_json:
+        raise click.UsageError("--git-log and --json are two formats", context)
+    records = read_records(make_toolkit(context), BisectRequest(recipe=recipe, **chosen))
+    if git_log:
+        say(records[0].git_log().rstrip("\n"))
+        return 0
+    for record in records:
+        for event in record.events:
+            if as_json:
+                emit_line(dict(event))
+            elif text := log_text({**record.subject.about(), **event}):
+                say(text)
+    return 0
+
+
+@click.command("replay")
+@question_options
+@json_option
+@click.pass_context
+def replay(context: click.Context, /, recipe: Path, as_json: bool, **chosen: Any) -> int:
+    """Make every decision of a bisect's journal again and compare; nothing is run.
+
+    Exit code 0: all decisions are the same; 1: one is not, and it is told.
+    """
+    from patchkit.workflows.bisect import BisectRequest, read_records
+
+    _need_ends(context, chosen)
+    records = read_records(make_toolkit(context), BisectRequest(recipe=recipe, **chosen))
+    replays = [record.replay() for record in records]
+    decisions = sum(one.decisions for one in replays)
+    differing = next((one for one in replays if not one.is_same), None)
+    if as_json:
+        difference = None if differing is None else {"line": differing.line, "message": differing.difference}
+        emit_json({"decisions": decisions, "same": differing is None, "difference": difference})
+    elif differing is None:
+        say(f"{decisions} decisions, all as in the journal")
+    else:
+        say(f"line {differing.line} of the journal: {differing.difference}")
+    return 0 if differing is None else EXIT_DIFFERS
+
+
+def _need_ends(context: click.Context, chosen: dict[str, Any]) -> None:
+    for name in ("good", "bad"):
+        if not chosen[name]:
+            raise click.UsageError(f"Missing option '--{name}'.", context)

@@ -32,6 +32,8 @@ def render_reference() -> str:
         command = program.get_command(click.Context(program), verb)
         if command is not None:
             parts.append(_section(f"patchkit {verb}", command))
+        for word, inner in getattr(command, "inner", {}).items():
+            parts.append(_section(f"patchkit {verb} {word}", inner))
     return "\n".join(parts)
 
 

@@ -16,7 +16,12 @@ Tell = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class BisectRequest:
-    """What to look for, and how. `axis` None: releases for a package, commits for git."""
+    """What to look for, and how. `axis` None: releases for a package, commits for git.
+
+    `confirm`: runs of the culprit that must be bad, and of each parent that must be good, those of the search included.
+    `from_git_log`: the output of `git bisect log` whose marks count as known; it names the ends where `good` or `bad`
+    is empty. `emit_revert`: the name of a patch to write when taking the culprit back heals the bad end.
+    """
 
     recipe: Path
     source: Preference
@@ -29,3 +34,6 @@ class BisectRequest:
     restart: bool = False
     flaky: bool = False
     confidence: float = 0.99
+    confirm: int = 3
+    from_git_log: Path | None = None
+    emit_revert: str = ""

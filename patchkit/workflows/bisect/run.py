@@ -1,4 +1,4 @@
-"""Open what a bisect names, alone at its journal, and run the session.
+"""Open what a bisect names, alone at its journal, and run the session; or read the journal of one.
 
 The state is a journal and nothing else. A killed bisect goes on where it stopped: the same request has the same key.
 """
@@ -6,7 +6,9 @@ The state is a journal and nothing else. A killed bisect goes on where it stoppe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from patchkit.errors import RequestError
@@ -14,6 +16,9 @@ from patchkit.pipeline import open_recipe
 from patchkit.search import Settings
 from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
+from patchkit.workflows.bisect.journal.events import Event
+from patchkit.workflows.bisect.journal.gitlog import GitLog, git_log, read_git_log
+from patchkit.workflows.bisect.journal.replay import Replay, replay
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.session import Session
 from patchkit.workflows.bisect.subject import Subject, open_subject
@@ -24,21 +29,24 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
 
     Raises `RequestError` when the request names something that is not there or another process is at the same bisect.
     """
+    told = None if request.from_git_log is None else _read_told(request.from_git_log)
+    request = _with_ends(request, told)
     subject = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
-    result = _search(toolkit, request, subject, tell)
+    result = _search(toolkit, request, subject, tell, _told_nodes(toolkit, request, subject, told))
     tell(result)
     return result
 
 
-def _search(toolkit: Toolkit, request: BisectRequest, subject: Subject, tell: Tell) -> dict[str, Any]:
+def _search(
+    toolkit: Toolkit, request: BisectRequest, subject: Subject, tell: Tell, told: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
     """Search a subject, then what lies inside its answer: the commits of a release, the range behind a pin."""
     with _alone(toolkit, subject.key):
-        journal = Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
+        journal = _journal_of(toolkit, subject)
         if request.restart:
             journal.clear()
-        settings = Settings(slots=request.jobs, flaky=subject.flaky, confidence=request.confidence)
-        session = Session(subject, journal, tell, settings, list(journal.read()))
-        session.begin()
+        session = Session(subject, journal, tell, _settings(request, subject), list(journal.read()))
+        session.begin(told)
         result = session.conclude(session.search())
     inner = subject.inside(result)
     if isinstance(inner, str):
@@ -46,6 +54,97 @@ def _search(toolkit: Toolkit, request: BisectRequest, subject: Subject, tell: Te
     tell({**result, "event": "step"})
     found = _search(toolkit, request, inner, tell)
     return {**result, "inside": found, "next": found["next"] or result["next"]}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was kept of one search: its subject and the events of its journal."""
+
+    subject: Subject
+    events: tuple[Event, ...]
+
+    def replay(self) -> Replay:
+        """Make every decision again."""
+        return replay(self.subject.graph, self.events)
+
+    def git_log(self) -> str:
+        """Return the journal as what `git bisect log` prints. Raises `RequestError` for what git could not search."""
+        about = self.subject.about()
+        if about["axis"] != "commits":
+            raise RequestError(f"git bisect knows no {about['axis']}", "--git-log is for --axis commits")
+
+        def title(node: str) -> str:
+            record = self.subject.describe(node)
+            return record.subject if record else ""
+
+        return git_log(self.subject.graph, self.events, title)
+
+
+def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]:
+    """Return what was kept of the bisect that a request names, and of the searches inside its answer.
+
+    Raises `RequestError` when there is nothing.
+    """
+    subject: Subject | str = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
+    records: list[Record] = []
+    while not isinstance(subject, str):
+        events = _journal_of(toolkit, subject).read()
+        if not events:
+            break
+        records.append(Record(subject, events))
+        ended = next((event for event in reversed(events) if event["event"] == "end"), None)
+        subject = subject.inside(ended["document"]) if ended else ""
+    if not records:
+        message = f"{request.recipe}: no journal of a bisect from {request.good} to {request.bad}"
+        raise RequestError(message, "give the words of that bisect; a recipe or issue that changed since begins anew")
+    return tuple(records)
+
+
+def _journal_of(toolkit: Toolkit, subject: Subject) -> Journal:
+    return Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
+
+
+def _settings(request: BisectRequest, subject: Subject) -> Settings:
+    return Settings(
+        slots=request.jobs, confirmations=request.confirm, flaky=subject.flaky, confidence=request.confidence
+    )
+
+
+def _read_told(file: Path) -> GitLog:
+    try:
+        return read_git_log(file.read_text(encoding="utf-8", errors="replace"), str(file))
+    except OSError as error:
+        raise RequestError(f"{file}: cannot be read: {error.strerror}", "`git bisect log > FILE` writes it") from error
+
+
+def _with_ends(request: BisectRequest, told: GitLog | None) -> BisectRequest:
+    """Return the request with the ends of the git log where it names none itself."""
+    if told is None:
+        return request
+    good, bad = request.good or told.end("good"), request.bad or told.end("bad")
+    if not good or not bad:
+        word = "good" if bad else "bad"
+        raise RequestError(f"{request.from_git_log}: says of no commit that it is {word}", f"name one with --{word}")
+    return replace(request, good=good, bad=bad)
+
+
+def _told_nodes(
+    toolkit: Toolkit, request: BisectRequest, subject: Subject, told: GitLog | None
+) -> tuple[tuple[str, str], ...]:
+    """Return nodes and answers of a git log; the ends are asked anew whatever it says of them."""
+    if told is None:
+        return ()
+    if subject.about()["axis"] != "commits":
+        raise RequestError(f"a git log says nothing of {subject.about()['axis']}", "it is for --axis commits")
+    graph = subject.graph
+    inside = [mark for mark in told.marks if mark.revision in graph.index]
+    outside = len({mark.revision for mark in told.marks} - {mark.revision for mark in inside} - {request.good})
+    if outside:
+        toolkit.progress.warn(
+            f"{request.from_git_log}: {outside} of its marks lie outside the range: not used",
+            "only whole ids of commits between the ends count",
+        )
+    return tuple((mark.revision, mark.answer) for mark in inside if mark.revision != graph.bad)
 
 
 @contextlib.contextmanager

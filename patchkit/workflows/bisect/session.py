@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchkit.errors import RequestError
 from patchkit.report.bisect import Tally, answer_document, probe_document
-from patchkit.search import Answer, Contradiction, Probe, Settings, count_suspects, decide, favour, fold
+from patchkit.search import Answer, Contradiction, Probe, Settings, count_suspects, fold
 from patchkit.tools.journal import Journal
 from patchkit.verdict.evidence import read_evidence
 from patchkit.verdict.verdict import Reason, Verdict
 from patchkit.verdict.workers import Job, Workers
+from patchkit.workflows.bisect.journal.events import (
+    View,
+    ask_event,
+    result_event,
+    session_event,
+    standing,
+    view,
+)
 from patchkit.workflows.bisect.request import Tell
 from patchkit.workflows.bisect.subject import Subject
 
@@ -20,7 +31,7 @@ RETRIES = 2  # of a probe that the machine spoiled: a third failure in a row is 
 
 @dataclass
 class Session:
-    """One run of a bisect. `events` are those of the journal and, for this run only, what the machine spoiled."""
+    """One run of a bisect. `events` are those of the journal."""
 
     subject: Subject
     journal: Journal
@@ -28,17 +39,19 @@ class Session:
     settings: Settings
     events: list[dict[str, Any]]
 
-    def begin(self) -> None:
-        """Tell where the search starts; the journal begins with the same event."""
+    def begin(self, told: Iterable[tuple[str, str]] = ()) -> None:
+        """Tell where the search starts; the journal begins with the same event. `told` are nodes with known answers."""
         subject = self.subject
-        event = {
-            "event": "start",
-            **subject.about(),
-            "commits": len(subject.graph.nodes),
-            "known": fold(self.events).runs,
-        }
+        known = fold(standing(self.events)).runs
+        event = {"event": "start", **subject.about(), "commits": len(subject.graph.nodes), "known": known}
         if not self.events:
             self._keep(event)
+        self._keep(session_event(self.settings))
+        seen = fold(standing(self.events)).observations
+        for node, answer in told:
+            if node not in seen:
+                self._keep({"event": "told", "node": node, "answer": answer, "reason": "told by a git log"})
+        self._note_prior()
         self.tell(event)
 
     def search(self) -> Answer | Contradiction:
@@ -46,9 +59,13 @@ class Session:
         workers = Workers(self._ask, self.settings.slots)
         try:
             while True:
-                decision = decide(self.subject.graph, fold(self.events), self._settings(), workers.running)
+                decision = self._view().decide(self.subject.graph)
                 if not isinstance(decision, Probe):
+                    self._keep(result_event(decision))
                     return decision
+                if decision.nodes:
+                    self._keep(ask_event(decision))
+                    self.tell(self.events[-1])
                 for node in decision.nodes:
                     workers.start(Job(node, decision.stage, decision.fresh))
                 self._record(*workers.wait())
@@ -66,41 +83,40 @@ class Session:
     def conclude(self, answer: Answer | Contradiction) -> dict[str, Any]:
         """Return the result's document."""
         probes = [event for event in self.events if event["event"] == "probe"]
-        commits = {event["node"]: event["commit"] for event in probes}
+        commits = {event["node"]: event["commit"] for event in self.events if event["event"] in ("probe", "spoiled")}
         first_bad = answer.first_bad if isinstance(answer, Answer) else None
         culprit = commits.get(first_bad) if first_bad else None
         described = self.subject.describe(culprit) if culprit else None
-        tally = Tally(probes=len(probes), nodes=len(commits), builds=0)
+        tally = Tally(probes=len(probes), nodes=len({event["node"] for event in probes}), builds=0)
         document = answer_document(answer, commits, described, tally) | self.subject.about()
-        return document | {"next": self.subject.advice(document)}
+        document |= {"next": self.subject.advice(document)}
+        self._keep({"event": "end", "document": document})
+        return document
 
     def _record(self, job: Job, verdict: Verdict) -> None:
-        event = probe_document(job.node, verdict, stage=job.stage, fresh=job.fresh)
-        if verdict.reason is Reason.INFRASTRUCTURE:
-            self.events.append(event)  # a skip for now; the next run of this bisect tries it again
-        else:
-            self._keep(event)
-            if not any(known["event"] == "prior" for known in self.events):
-                self._note_prior(job.node, verdict)
-        left = count_suspects(self.subject.graph, fold(self.events), self._settings())
+        """Keep an answer; what the machine spoiled is a skip for now, the next run of this bisect tries it again."""
+        event = probe_document(job.node, verdict, stage=job.stage, fresh=job.fresh or not verdict.reused)
+        spoiled = verdict.reason is Reason.INFRASTRUCTURE
+        self._keep({**event, "event": "spoiled"} if spoiled else event)
+        self._note_prior()
+        now = self._view()
+        left = count_suspects(self.subject.graph, now.state, now.settings)
         self.tell({**event, "left": left, "fidelity": verdict.fidelity})
 
-    def _settings(self) -> Settings:
-        """Return how to search, with the prior once the journal has one."""
-        noted = next((event for event in self.events if event["event"] == "prior"), None)
-        if noted is None:
-            return self.settings
-        return replace(self.settings, prior=favour(self.subject.graph, noted["nodes"]))
+    def _view(self) -> View:
+        return view(self.subject.graph, self.events)
 
-    def _note_prior(self, node: str, verdict: Verdict) -> None:
-        """Keep which commits change a file that the repro opened at the bad end: the culprit is likely one of them."""
+    def _note_prior(self) -> None:
+        """Keep, once, which commits change a file that the repro opened at the bad end: the culprit is likely one."""
         subject = self.subject
-        if node != subject.graph.bad or verdict.evidence is None:
+        seen = (event for event in self.events if event["event"] == "probe" and event["node"] == subject.graph.bad)
+        evidence = next((event["evidence"] for event in seen if event["evidence"]), None)
+        if evidence is None or any(event["event"] == "prior" for event in self.events):
             return
-        loaded = read_evidence(Path(verdict.evidence)).loaded
-        touching = subject.touching(loaded)
-        if touching:
-            self._keep({"event": "prior", "nodes": sorted(touching), "files": len(loaded)})
+        loaded: tuple[str, ...] = ()
+        with contextlib.suppress(RequestError):  # pruned since: the search goes on without a prior
+            loaded = read_evidence(Path(evidence)).loaded
+        self._keep({"event": "prior", "nodes": sorted(subject.touching(loaded)), "files": len(loaded)})
 
     def _keep(self, event: dict[str, Any]) -> None:
         self.journal.append(event)

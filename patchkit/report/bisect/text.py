@@ -1,18 +1,13 @@
-"""The events of a bisect, as documents (JSON Lines) and as lines for people made from those documents."""
+"""The events of a bisect as lines for people, made from the documents that programs get."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from patchkit.report.text import flatten, seconds
-from patchkit.search import Answer, Contradiction
 from patchkit.search.decision import count_steps
-from patchkit.tools.git.objects import COMMITTER, CommitRecord
-from patchkit.verdict.verdict import Verdict
 
 FIDELITY = {
     "real": "the real fault on the real code",
@@ -24,64 +19,30 @@ _SERIES = {"with": "with the series", "without": "without the series", "others":
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Tally:
-    """What a bisect took, earlier sessions included. `builds` counts native builds."""
-
-    probes: int
-    nodes: int
-    builds: int
-
-
-def probe_document(node: str, verdict: Verdict, *, stage: str, fresh: bool) -> dict[str, Any]:
-    """Return the event of a finished probe; the same keys go into the journal."""
-    return {
-        "event": "probe",
-        "node": node,
-        "commit": verdict.commit,
-        "tree": verdict.tree,
-        "answer": verdict.answer.value,
-        "reason": verdict.reason.value,
-        "detail": verdict.detail,
-        "duration_seconds": round(verdict.duration_seconds, 3),
-        "evidence": verdict.evidence,
-        "reused": verdict.reused,
-        "stage": stage,
-        "fresh": fresh,
-    }
-
-
-def answer_document(
-    answer: Answer | Contradiction, commits: Mapping[str, str], culprit: CommitRecord | None, tally: Tally
-) -> dict[str, Any]:
-    """Return the last event: what was found. `commits` maps nodes to ids; `culprit` describes the first bad one."""
-    found = answer if isinstance(answer, Answer) else Answer((), "", "", (), confirmed=False)
-    first_bad = found.first_bad
-    return {
-        "event": "result",
-        "first_bad": first_bad,
-        "first_bad_commit": commits.get(first_bad or ""),
-        "last_good": found.last_good or None,
-        "last_good_commit": commits.get(found.last_good),
-        "candidates": [
-            {"node": suspect.node, "commit": commits.get(suspect.node), "probability": round(suspect.probability, 6)}
-            for suspect in found.candidates
-        ],
-        "skipped": list(found.skipped),
-        "confirmed": found.confirmed,
-        "probes": tally.probes,
-        "nodes": tally.nodes,
-        "builds": tally.builds,
-        "culprit": None if culprit is None else _describe(culprit),
-        "message": answer.message if isinstance(answer, Contradiction) else answer.detail,
-        "hint": answer.hint if isinstance(answer, Contradiction) else "",
-    }
-
-
 def event_text(event: Document) -> str:
     """Return an event as lines for people."""
-    texts = {"start": _start_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
+    texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
     return texts[event["event"]](event)
+
+
+def log_text(event: Document) -> str:
+    """Return an event of the journal as lines for people, '' for one that says nothing to them.
+
+    The document must also say what the bisect is about (axis, series and so on).
+    """
+    kind = event["event"]
+    if kind == "start":
+        return _start_text({**event, "known": 0})
+    if kind in ("probe", "spoiled"):
+        return _probe_text({**event, "stage": "" if event["stage"] == "search" else event["stage"]})
+    if kind == "told":
+        return f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}"
+    if kind == "prior":
+        likely = _count(len(event["nodes"]), event["axis"])
+        return f"{_plural(event['files'], 'file')} opened at the bad end; {likely} of the range change one of them"
+    if kind == "end":
+        return _result_text(event["document"])
+    return ""
 
 
 def _start_text(event: Document) -> str:
@@ -90,6 +51,20 @@ def _start_text(event: Document) -> str:
         f"bisect {event['issue']}/{event['repro']} ({event['fidelity']}, {_SERIES[event['series']]}): "
         f"{_count(event['commits'], event['axis'])} after {event['good']} (good) up to {event['bad']} (bad){known}"
     )
+
+
+def _ask_text(event: Document) -> str:
+    """Tell why each node is probed next."""
+    lines = []
+    for node in dict.fromkeys(event["nodes"]):
+        why = event["why"].get(node)
+        parts = [event["reason"]]
+        if why:
+            parts = [f"{why['gain_bits']:.2f} bits", f"bad with {100 * why['bad_mass']:.0f} %"]
+            parts += [f"costs {seconds(why['cost_seconds'])}"] if why["cost_seconds"] else []
+            parts += [f"untestable with {100 * why['skip_odds']:.0f} %"] if why["skip_odds"] >= 0.005 else []
+        lines.append(f"? {_short(node):<12}  {', '.join(parts)}")
+    return "\n".join(lines)
 
 
 def _probe_text(event: Document) -> str:
@@ -146,16 +121,6 @@ def _suspect_lines(event: Document) -> list[str]:
     for suspect in event["candidates"]:
         lines.append(f"    {suspect['node']}" + ("  (skipped)" if suspect["node"] in skipped else ""))
     return [*lines, f"last good: {event['last_good']}"]
-
-
-def _describe(culprit: CommitRecord) -> dict[str, Any]:
-    """Describe a commit; one that patchkit made from an sdist has no author."""
-    date = time.strftime("%Y-%m-%d", time.gmtime(culprit.author_time))
-    return {
-        "subject": culprit.subject,
-        "author": None if culprit.author == COMMITTER else culprit.author[0],
-        "date": date,
-    }
 
 
 def _short(node: str) -> str:
