@@ -22,7 +22,7 @@ from patchkit.source.open import open_source
 from patchkit.source.source import FactSettings, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.outcome import PatchedTree, SeriesResult
-from patchkit.stack.series import freeze_pulls, leave_out, load_series
+from patchkit.stack.series import StackPatch, freeze_pulls, leave_out, load_series
 from patchkit.tools.cache import digest_of
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.grade import grade
@@ -120,15 +120,20 @@ def resolve_commit(opened: OpenedRecipe, ref: str | None = None, upstream: str |
     return commit if source.kind == "package" else replace(commit, ref=pinned.ref)
 
 
+def series_of(opened: OpenedRecipe, upstream: str) -> tuple[StackPatch, ...]:
+    """Return the series of one upstream, with pull requests held at the commits that the lock names."""
+    pulls = opened.lock.pulls if opened.lock else ()
+    heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == upstream}
+    return freeze_pulls(load_series(opened.loaded, upstream), heads)
+
+
 def patch_tree(opened: OpenedRecipe, commit: Commit, series: Series = "with", issue: str = "") -> SeriesResult:
     """Apply the series to a commit's tree; `others` leaves out the patches that name `issue` as theirs."""
     source = source_of(opened, commit.upstream)
     base = source.tree(commit)
     if series == "without":
         return SeriesResult((), PatchedTree(base.id, base, ()))
-    pulls = opened.lock.pulls if opened.lock else ()
-    heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == commit.upstream}
-    patches = freeze_pulls(load_series(opened.loaded, commit.upstream), heads)
+    patches = series_of(opened, commit.upstream)
     if series == "others":
         patches = leave_out(patches, issue)
     return apply_series(source, base, patches, source.facts(commit, opened.settings))
