@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+import re
+from collections.abc import Mapping, Sequence
 
 from patchkit.recipe.model import ChangeCherryPick, ChangePull, ChangeRevert
 from patchkit.source.commit import Commit
@@ -11,7 +13,10 @@ from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.ladder.merge import METHOD, merge_change
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.paths import matches
+from patchkit.tools.git.log import branch_heads, commits_apart
 from patchkit.tools.git.objects import Repository
+
+TRUNK = re.compile(r"main|master|dev|develop|releases?[/_-].*|v?\d.*")  # branches that pull requests are made against
 
 
 def apply_history(source: Source, tree: str, change: ChangeRevert | ChangeCherryPick) -> Attempt:
@@ -41,7 +46,7 @@ def apply_pull(source: Source, base: Commit, tree: str, change: ChangePull, froz
         return _without_history(tree)
     repository = source.repository
     head = source.resolve(frozen or f"pull/{change.pull}")
-    fork = find_fork(repository, base.id, head.id)
+    fork = find_pull_fork(repository, head.id) or find_fork(repository, base.id, head.id)
     if fork is None:
         return _broken(f"pull/{change.pull} has no common history with {base.name}", tree)
     return _merge(repository, tree, (_tree_of(repository, fork), head.tree), change.exclude)
@@ -58,11 +63,48 @@ def find_fork(repository: Repository, base: str, head: str) -> str | None:
     criss-cross history, where none has, the first.
     """
     own = repository.parents_between(base, head)
-    if not own:
-        return head
+    return _latest(repository, own) if own else head
+
+
+def _latest(repository: Repository, own: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return the last of the commits that a branch's own ones stand on."""
     shared = dict.fromkeys(parent for parents in own.values() for parent in parents if parent not in own)
     latest = [one for one in shared if not any(other != one and repository.is_ancestor(one, other) for other in shared)]
     return latest[0] if latest else None
+
+
+def find_pull_fork(repository: Repository, head: str) -> str | None:
+    """Return the commit at which a pull request left upstream's own branches; None when that cannot be told.
+
+    Not where it left the commit that is patched: seen from an old release, a request made against today's branch would
+    bring along all that came between. One that was merged with a merge commit left before that.
+    """
+    default = repository.find_commit("HEAD")
+    trunks = [tip for name, tip in branch_heads(repository).items() if TRUNK.fullmatch(name)]
+    trunks = list(dict.fromkeys([default, *trunks] if default else trunks))
+    merged = next((tip for tip in trunks if repository.is_ancestor(head, tip)), None)
+    if merged is None:
+        own = commits_apart(repository, head, trunks)
+        return _latest(repository, own) if trunks else None
+    entry = _entry_of(repository, merged, head)
+    parents = repository.read_commit(entry).parents if entry != head else ()
+    return find_fork(repository, parents[0], head) if parents else None
+
+
+def pull_commits(repository: Repository, fork: str, head: str) -> tuple[str, ...]:
+    """Return the commits of a pull request, oldest first, without merges: what they bring is upstream's."""
+    own = commits_apart(repository, head, [fork])
+    return tuple(commit for commit, parents in own.items() if len(parents) == 1)
+
+
+def _entry_of(repository: Repository, tip: str, head: str) -> str:
+    """Return the first commit of a branch (along first parents) that has `head` among its ancestors, or is it."""
+    born = repository.read_commit(head).commit_time
+    chain = [tip]
+    while (record := repository.read_commit(chain[-1])).parents and record.commit_time >= born:
+        chain.append(record.parents[0])
+    # newest first: those that have it come before those that do not
+    return chain[bisect.bisect_left(chain, True, key=lambda one: not repository.is_ancestor(head, one)) - 1]
 
 
 def _merge(repository: Repository, tree: str, change: tuple[str, str], exclude: Sequence[str]) -> Attempt:

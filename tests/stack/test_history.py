@@ -8,7 +8,7 @@ import pytest
 
 from patchkit.errors import RequestError
 from patchkit.recipe.model import ChangeCherryPick, ChangePull, ChangeRevert
-from patchkit.stack.history import apply_history, apply_pull, find_fork
+from patchkit.stack.history import apply_history, apply_pull, find_fork, find_pull_fork, pull_commits
 from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.outcome import Outcome
 from tests.stack.bench import RepositorySource, numbered
@@ -138,3 +138,47 @@ def test_the_fork_is_the_last_common_commit(git: GitRepository) -> None:
     assert find_fork(git.objects, third, second) == second
     alone = git.commit({"a": "1\n"}, branch="unrelated")
     assert find_fork(git.objects, third, alone) is None
+
+
+def test_a_pull_request_made_today_brings_nothing_else_to_an_old_release(git: GitRepository) -> None:
+    git.branch("release", git.head())
+    git.commit({"between.py": "b = 1\n"}, "not the request's")
+    git.branch("pull", git.head())
+    git.commit({"x.py": numbered(40, TEN)}, branch="pull")
+    git.ref("refs/pull/7/head", "pull")
+    git.branch("pull", "main")
+    attempt, files = bring(git, ChangePull(pull=7), "release")
+    assert (attempt.outcome, sorted(files)) == (Outcome.MERGED, ["tests/x.py", "x.py"])
+
+
+def test_a_pull_request_against_a_release_branch_left_that_branch(git: GitRepository) -> None:
+    git.branch("releases/v1", git.head())
+    git.commit({"backport.py": "b = 1\n"}, branch="releases/v1")
+    git.branch("work", "releases/v1")
+    head = git.commit({"new.py": "n = 1\n"}, branch="work")
+    git.commit({"later.py": "l = 1\n"})
+    assert find_pull_fork(git.objects, head) == git.find("releases/v1")
+
+
+def test_a_pull_request_that_was_merged_left_before_the_merge(git: GitRepository) -> None:
+    fork = git.head()
+    git.branch("work", fork)
+    first = git.commit({"new.py": "n = 1\n"}, branch="work")
+    head = git.commit({"new.py": "n = 2\n"}, branch="work")
+    git.commit({"later.py": "l = 1\n"})
+    git.merge("work")
+    for number in range(3):
+        git.commit({"later.py": f"{number}\n"})
+    assert find_pull_fork(git.objects, head) == fork
+    assert pull_commits(git.objects, fork, head) == (first, head)
+    assert find_pull_fork(git.objects, git.find("main~1")) is None
+
+
+def test_merges_of_upstream_into_a_branch_are_none_of_its_commits(git: GitRepository) -> None:
+    git.branch("work", git.head())
+    first = git.commit({"new.py": "n = 1\n"}, branch="work")
+    fork = git.commit({"later.py": "l = 1\n"})
+    git.merge("main", branch="work")
+    head = git.commit({"new.py": "n = 2\n"}, branch="work")
+    assert find_pull_fork(git.objects, head) == fork
+    assert pull_commits(git.objects, fork, head) == (first, head)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pygit2
+from pygit2.enums import SortMode
 
 from patchkit.errors import StoreFailure
 from patchkit.tools.git.objects import Repository
@@ -50,6 +51,21 @@ def read_text(repository: Repository, commit: str) -> CommitText:
     date = format_datetime(datetime.fromtimestamp(found.author.time, zone))
     author = f"{found.author.name} <{found.author.email}>"
     return CommitText(author, date, " ".join(subject.split()), body.strip())
+
+
+def commits_apart(repository: Repository, head: str, others: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ancestors of a commit (itself too) that none of the others has, oldest first, with their parents."""
+    walker = repository.opened.walk(head, SortMode.TOPOLOGICAL | SortMode.REVERSE)
+    for other in others:
+        walker.hide(other)
+    return {str(commit.id): tuple(str(parent) for parent in commit.parent_ids) for commit in walker}
+
+
+def branch_heads(repository: Repository) -> dict[str, str]:
+    """Return the commit at the tip of every branch, by the branch's name."""
+    prefix = "refs/heads/"
+    names = [name for name in repository.opened.references if name.startswith(prefix)]
+    return {name.removeprefix(prefix): commit for name in names if (commit := repository.find_ref(name))}
 
 
 def file_log(repository: Repository, start: str, paths: Sequence[str]) -> tuple[FileChange, ...]:
