@@ -16,6 +16,7 @@ VERBS = {
     "apply": "Apply the recipe's series to the tree of a commit and tell what became of every patch.",
     "status": "Tell how each patch and hunk stands against other commits, and which commit made it so.",
     "refresh": "Rewrite the diffs of a series against the tree where they now land.",
+    "export": "Write the recipe's series as files that need no patchkit: for git am, or one diff.",
     "repro": "Run the recipe's repros, without the series and with it.",
     "build": "Build the recipe's image: its base with the files that the series changed.",
     "bisect": "Find the first bad commit or release of an issue.",

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import Preference, open_recipe, resolve_commit, source_of
+from patchkit.pipeline import Preference, open_recipe, resolve_commit, series_of, source_of
 from patchkit.source.commit import Commit
 from patchkit.stack.apply import Step, open_lineage, walk_series
 from patchkit.stack.carry.refresh import Press, Refreshed
 from patchkit.stack.change import Ground
-from patchkit.stack.series import StackPatch, freeze_pulls, load_series
+from patchkit.stack.series import StackPatch
 from patchkit.tools.cache import write_atomically
 from patchkit.tools.toolkit import Toolkit
 
@@ -51,9 +51,7 @@ def refresh_recipe(toolkit: Toolkit, request: RefreshRequest) -> RefreshReport:
     opened = open_recipe(toolkit, request.recipe, request.source)
     commit = resolve_commit(opened, request.at)
     source = source_of(opened, commit.upstream)
-    pulls = opened.lock.pulls if opened.lock else ()
-    heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == commit.upstream}
-    series = freeze_pulls(load_series(opened.loaded, commit.upstream), heads)
+    series = series_of(opened, commit.upstream)
     _check_names(request, series)
     facts = source.facts(commit, opened.settings)
     lineage = open_lineage(source, commit)

@@ -76,7 +76,7 @@ class Press:
         sheets = read_sheets(data, change.strip, change.root)
         old = [sheet.patch for sheet in sheets]
         naming = read_naming(data, old, change.strip, change.root)
-        trees = self._trees(step, sheets, change)
+        trees = self.trees(step, sheets, change)
         if trees is None:
             return replace(plain, refused="its mails do not land one by one; split them with `patchkit import`")
         text = b"".join(
@@ -88,9 +88,9 @@ class Press:
         new = parse_patches(text, change.strip, change.root)
         return replace(plain, path=path, data=text, changed=text != data, pairs=compare_series(old, new))
 
-    def _trees(self, step: Step, sheets: Sequence[Sheet], change: ChangePatch) -> list[tuple[str, str]] | None:
+    def trees(self, step: Step, sheets: Sequence[Sheet], change: ChangePatch) -> list[tuple[str, str]] | None:
         """Return the trees before and after each mail of a file; None where they do not lead to the step's result."""
-        kept = [_without(sheet.patch, change.exclude) for sheet in sheets]
+        kept = [keep_files(sheet.patch, change.exclude) for sheet in sheets]
         if sum(bool(patch.files) for patch in kept) == 1:
             return [(step.tree, step.attempt.tree if patch.files else step.tree) for patch in kept]
         at, pairs = step.tree, []
@@ -105,7 +105,7 @@ class Press:
     def _gives(self, text: bytes, step: Step, change: ChangePatch) -> bool:
         """Return whether a text applies exactly, and to the same result."""
         try:
-            patches = [_without(patch, change.exclude) for patch in parse_patches(text, change.strip, change.root)]
+            patches = [keep_files(patch, change.exclude) for patch in parse_patches(text, change.strip, change.root)]
         except MalformedPatch:
             return False
         attempt = apply_exact(self.repository, step.tree, [patch for patch in patches if patch.files])
@@ -117,7 +117,7 @@ def _write_sheet(
 ) -> bytes:
     """Return one mail anew; what `exclude` keeps out of the tree stays as it was. Empty when nothing is left of it."""
     naming, exclude = how
-    parts = render_trees(repository, trees, moves_of(_without(sheet.patch, exclude)), naming)
+    parts = render_trees(repository, trees, moves_of(keep_files(sheet.patch, exclude)), naming)
     parts |= {file.path: render_file(file, naming) for file in sheet.patch.files if matches(file.path, exclude)}
     return sheet.preamble + join_parts(parts) if parts else b""
 
@@ -135,5 +135,6 @@ def read_file(path: Path) -> bytes:
         raise RequestError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _without(patch: Patch, globs: Sequence[str]) -> Patch:
+def keep_files(patch: Patch, globs: Sequence[str]) -> Patch:
+    """Return a patch without the files that globs leave out."""
     return Patch(patch.header, tuple(file for file in patch.files if not matches(file.path, globs)))

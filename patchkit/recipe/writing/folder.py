@@ -1,0 +1,40 @@
+"""A folder of files, written whole or not at all: made beside its place, then renamed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchkit.errors import RequestError
+from patchkit.tools.cache import storage_errors
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make a folder of files by their names, which may have folders in them; replaces what is there.
+
+    Raises `StoreFailure`, and then what was there is there again.
+    """
+    fresh = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
+    old = fresh.with_name(fresh.name + ".old")
+    try:
+        with storage_errors(folder.parent):
+            fresh.mkdir(parents=True)
+            for name, data in files.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                (fresh / name).write_bytes(data)
+            if folder.exists():
+                folder.rename(old)
+            fresh.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def check_absent(folder: Path, hint: str) -> None:
+    """Raise `RequestError` when something is at a path, be it a link that leads nowhere."""
+    if folder.exists() or folder.is_symlink():
+        raise RequestError(f"{folder}: is there already", hint)
