@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from patchkit.environment.open import EnvironmentRequest, environment_id, open_environment
+from patchkit.environment.open import EnvironmentRequest, PairTree, environment_id, open_environment
 from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, StageFailure
 from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
@@ -19,6 +20,7 @@ from patchkit.recipe.lock import Lock, is_stale, lock_path, read_lock
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
+from patchkit.source.pins import PairedUpstreams
 from patchkit.source.source import FactSettings, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.outcome import PatchedTree, SeriesResult
@@ -27,7 +29,7 @@ from patchkit.tools.cache import digest_of
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.grade import grade
 from patchkit.verdict.probe import ReproRun, run_repro
-from patchkit.verdict.verdict import Answer, Reason, Series, Verdict
+from patchkit.verdict.verdict import Answer, Reason, Series, Verdict, recall, to_record
 
 Preference = Literal["auto", "git", "package"]
 KEPT = {Answer.GOOD, Answer.BAD}  # a skip may be the machine's fault: it is told, not kept
@@ -48,16 +50,28 @@ class OpenedRecipe:
         target = self.loaded.recipe.target
         return FactSettings(arch=target.arch, python=target.python, torch=target.torch, pins=self.loaded.recipe.pins)
 
+    @cached_property
+    def paired(self) -> PairedUpstreams:
+        """Return how to find what a commit of one upstream is paired with."""
+        return PairedUpstreams(self.toolkit, self.loaded.recipe.upstream, self.sources)
+
 
 @dataclass(frozen=True)
 class Question:
-    """One repro at one commit, on a tree with or without the series. `fresh`: run even if the answer is known."""
+    """One repro at one commit, on a tree with or without the series. `fresh`: run even if the answer is known.
+
+    A repro with `pair` runs beside the commit `pair` of the other upstream; None: the one that the commit's files name.
+    `only` names the patches that are applied, None all that `series` says; `requirements` replace the repro's own.
+    """
 
     commit: Commit
     issue: LoadedIssue
     repro: Repro
     series: Series
     fresh: bool = False
+    pair: Commit | None = None
+    only: frozenset[str] | None = None
+    requirements: Path | None = None
 
 
 def open_recipe(
@@ -127,16 +141,30 @@ def series_of(opened: OpenedRecipe, upstream: str) -> tuple[StackPatch, ...]:
     return freeze_pulls(load_series(opened.loaded, upstream), heads)
 
 
-def patch_tree(opened: OpenedRecipe, commit: Commit, series: Series = "with", issue: str = "") -> SeriesResult:
-    """Apply the series to a commit's tree; `others` leaves out the patches that name `issue` as theirs."""
-    source = source_of(opened, commit.upstream)
+def patch_tree(
+    opened: OpenedRecipe,
+    commit: Commit,
+    series: Series = "with",
+    issue: str = "",
+    only: frozenset[str] | None = None,
+) -> SeriesResult:
+    """Apply the series, or `only` some of it, to a commit's tree; `others` leaves out those that name `issue`."""
+    source = opened.paired.holder(commit)
     base = source.tree(commit)
     if series == "without":
         return SeriesResult((), PatchedTree(base.id, base, ()))
     patches = series_of(opened, commit.upstream)
     if series == "others":
         patches = leave_out(patches, issue)
+    if only is not None:
+        patches = tuple(patch for patch in patches if patch.name in only)
     return apply_series(source, base, patches, source.facts(commit, opened.settings))
+
+
+def recipe_pair(opened: OpenedRecipe, upstream: str) -> Commit | None:
+    """Return what the recipe itself names for the upstream that another is paired with; None without `pairs-with`."""
+    other = opened.loaded.recipe.upstream[upstream].pairs_with
+    return resolve_commit(opened, upstream=other) if other else None
 
 
 def judge(opened: OpenedRecipe, question: Question) -> Verdict:
@@ -145,18 +173,29 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
     What fails at this commit only (conflict, environment, machine) is a skip verdict; `RequestError` passes through.
     Verdicts good and bad are kept in the store by what went into them, so equal trees share one.
     """
-    result = patch_tree(opened, question.commit, question.series, question.issue.slug)
-    if result.patched is None:
-        failed = [f"{record.patch}: {record.outcome}: {record.detail}" for record in result.records]
-        culprits = [text for text, record in zip(failed, result.records, strict=True) if not record.outcome.stands]
-        return _skip(question, "", Reason.CONFLICT, "; ".join(culprits))
+    if question.repro.pair and question.pair is None:
+        question = replace(question, pair=opened.paired.find(question.commit))
+    if question.repro.pair and question.pair is None:
+        return _skip(question, "", Reason.NO_PAIR, "its files name no commit of the other upstream that is there")
+    trees: list[PatchedTree] = []
+    for commit in (question.commit, question.pair) if question.pair else (question.commit,):
+        result = patch_tree(opened, commit, question.series, question.issue.slug, question.only)
+        if result.patched is None:
+            return _skip(question, "", Reason.CONFLICT, _complain(result))
+        trees.append(result.patched)
     try:
-        return _judge_tree(opened, question, result.patched)
+        return _judge_trees(opened, question, *trees)
     except InfrastructureFailure as error:
-        return _skip(question, result.patched.id, Reason.INFRASTRUCTURE, error.message)
+        return _skip(question, trees[0].id, Reason.INFRASTRUCTURE, error.message)
     except StageFailure as error:
         reason = Reason.BUILD_FAILED if isinstance(error, BuildFailed) else Reason.CONFLICT
-        return _skip(question, result.patched.id, reason, error.message)
+        return _skip(question, trees[0].id, reason, error.message)
+
+
+def _complain(result: SeriesResult) -> str:
+    """Tell which patches do not stand."""
+    failed = (record for record in result.records if not record.outcome.stands)
+    return "; ".join(f"{record.patch}: {record.outcome}: {record.detail}" for record in failed)
 
 
 def is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
@@ -177,17 +216,22 @@ def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentReques
     return EnvironmentRequest(requirements, spec.python, spec.env, spec.model_caches, spec.network)
 
 
-def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) -> Verdict:
+def _judge_trees(
+    opened: OpenedRecipe, question: Question, patched: PatchedTree, pair: PatchedTree | None = None
+) -> Verdict:
     toolkit, issue, repro = opened.toolkit, question.issue, question.repro
     request = environment_request(opened, repro)
-    key = _test_key(opened, question, patched, environment_id(toolkit, request))
+    if question.requirements is not None:
+        request = replace(request, requirements=question.requirements)
+    key = _test_key(opened, question, [patched, pair] if pair else [patched], environment_id(toolkit, request))
     keeps = not repro.flaky  # one run of a flaky repro is no verdict on the tree
     if keeps and not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
-        return _from_record(question, kept)
+        return recall(_skip(question, patched.id, Reason.UNDECIDED, ""), kept)
     series = {"others": "with the other patches of"}.get(question.series, question.series)
     toolkit.progress.step(f"run {issue.slug}/{repro.name} {series} the series at {question.commit.name}")
-    run = ReproRun(issue, repro, question.commit, opened.settings)
-    with open_environment(toolkit, request, patched.id, patched.base.repository) as environment:
+    run = ReproRun(issue, repro, question.commit, opened.settings, question.pair)
+    beside = PairTree(pair.id, pair.base.repository) if pair else None
+    with open_environment(toolkit, request, patched.id, patched.base.repository, beside) as environment:
         evidence = run_repro(toolkit, environment, run)
     mark = grade(evidence, issue.issue, repro)
     verdict = Verdict(
@@ -203,41 +247,27 @@ def _judge_tree(opened: OpenedRecipe, question: Question, patched: PatchedTree) 
         fidelity=repro.fidelity,
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
+        pair=question.pair.id if question.pair else None,
     )
     if keeps and verdict.answer in KEPT:
-        toolkit.cache.write_record("verdicts", key, _to_record(verdict))
+        toolkit.cache.write_record("verdicts", key, to_record(verdict))
     return verdict
 
 
-def _test_key(opened: OpenedRecipe, question: Question, patched: PatchedTree, environment: str) -> str:
-    """Name everything that a verdict depends on: tree, environment, repro and what the repro is told."""
+def _test_key(opened: OpenedRecipe, question: Question, trees: list[PatchedTree], environment: str) -> str:
+    """Name everything that a verdict depends on: trees, environment, repro and what the repro is told."""
     settings = opened.settings
+    beside = {"pair": [trees[-1].id, question.pair.version]} if question.pair else {}
     return digest_of(
         {
-            "tree": patched.id,
+            **beside,
+            "tree": trees[0].id,
             "environment": environment,
             "issue": question.issue.sha256,
             "repro": question.repro.name,
             "version": question.commit.version,
             "told": [settings.arch, settings.python, settings.torch, dict(settings.pins)],
         }
-    )
-
-
-def _to_record(verdict: Verdict) -> dict[str, Any]:
-    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence")
-    return {name: getattr(verdict, name) for name in names}
-
-
-def _from_record(question: Question, record: dict[str, Any]) -> Verdict:
-    blank = _skip(question, record["tree"], Reason.UNDECIDED, record["detail"])
-    return replace(
-        blank,
-        answer=Answer(record["answer"]),
-        reason=Reason(record["reason"]),
-        duration_seconds=record["duration_seconds"],
-        evidence=record["evidence"],
-        reused=True,
     )
 
 
@@ -255,4 +285,5 @@ def _skip(question: Question, tree: str, reason: Reason, detail: str) -> Verdict
         fidelity=question.repro.fidelity,
         duration_seconds=0.0,
         evidence=None,
+        pair=question.pair.id if question.pair else None,
     )

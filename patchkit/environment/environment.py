@@ -28,4 +28,6 @@ class Environment:
     variables: Mapping[str, str]  # the whole environment of the process; nothing is inherited
     versions: Mapping[str, str] = field(default_factory=dict)  # python, platform, and every installed package
     launcher: Launcher = field(default=_as_it_is, compare=False, repr=False)  # makes a command one that runs in here
+    pair_tree: Path | None = None  # the materialised folder of the tree beside it, if there is one
+    pair_tree_id: str = ""
     renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run

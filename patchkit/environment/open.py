@@ -12,7 +12,7 @@ from typing import Literal
 from patchkit.environment.caches import PrivateRoots, build_variables, make_roots
 from patchkit.environment.environment import Environment
 from patchkit.environment.local import Interpreter, find_interpreter
-from patchkit.environment.pool import MARK, Slot, hold_slot
+from patchkit.environment.pool import MARK, PAIR_MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.errors import RequestError
 from patchkit.tools.cache import digest_of
@@ -35,6 +35,14 @@ class EnvironmentRequest:
     network: Literal["host", "none"] = "host"
 
 
+@dataclass(frozen=True)
+class PairTree:
+    """A second tree that runs beside the first: the upstream that it is paired with."""
+
+    id: str
+    repository: Repository
+
+
 def environment_id(toolkit: Toolkit, request: EnvironmentRequest) -> str:
     """Return a hash of what goes into an environment; nothing is built. Raises `RequestError`, `ToolMissing`."""
     return _id_of(find_interpreter(toolkit, request.python), request)
@@ -42,59 +50,77 @@ def environment_id(toolkit: Toolkit, request: EnvironmentRequest) -> str:
 
 @contextlib.contextmanager
 def open_environment(
-    toolkit: Toolkit, request: EnvironmentRequest, patched_tree_id: str, repository: Repository
+    toolkit: Toolkit,
+    request: EnvironmentRequest,
+    patched_tree_id: str,
+    repository: Repository,
+    pair: PairTree | None = None,
 ) -> Iterator[Environment]:
     """Hold an environment in which a tree can be run: the tree on disk, in a folder nobody else uses meanwhile.
+
+    With a pair, both trees are on disk and on PYTHONPATH, this one first.
 
     Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives
     no namespace to a probe that must not see the network.
     """
-    if os.pathsep in str(toolkit.cache.root):
-        hint = "PATCHKIT_CACHE names another place"
-        raise RequestError(f"{toolkit.cache.root}: Python imports nothing from a path with {os.pathsep!r} in it", hint)
-    base = find_interpreter(toolkit, request.python)
-    if request.network == "none":
-        check_isolation()
-    interpreter = base
+    base = interpreter = _check_place(toolkit, request)
     if request.requirements is not None:
         interpreter = find_interpreter(toolkit, str(make_venv(toolkit, base, request.requirements)))
     identity = _id_of(base, request)
-    with hold_slot(toolkit.cache, repository, patched_tree_id) as slot, make_roots(slot.path, toolkit.env) as roots:
+    with contextlib.ExitStack() as stack:
+        slots = [stack.enter_context(hold_slot(toolkit.cache, repository, patched_tree_id))]
+        if pair is not None:
+            slots.append(stack.enter_context(hold_slot(toolkit.cache, pair.repository, pair.id)))
+        roots = stack.enter_context(make_roots(slots[0].path, toolkit.env))
         shared = toolkit.cache.scratch("bytecode") / identity[:20]
-        renewal = _Renewal(slot, roots, interpreter, shared)
+        renewal = _Renewal(tuple(slots), roots, interpreter, shared)
         renewal.share()
         variables = build_variables(toolkit.env, request.env, request.model_caches, roots)
+        marks = {mark: str(slot.path) for mark, slot in zip((MARK, PAIR_MARK), slots, strict=False)}
         yield Environment(
             id=identity,
             python=interpreter.path,
-            tree=slot.root,
+            tree=slots[0].root,
             tree_id=patched_tree_id,
-            variables={**variables, "PYTHONPATH": str(slot.root), MARK: str(slot.path)},
+            variables={**variables, "PYTHONPATH": os.pathsep.join(str(slot.root) for slot in slots), **marks},
             versions=interpreter.versions,
             launcher=without_network if request.network == "none" else tuple,
+            pair_tree=slots[1].root if pair else None,
+            pair_tree_id=pair.id if pair else "",
             renew=renewal.renew,
         )
+
+
+def _check_place(toolkit: Toolkit, request: EnvironmentRequest) -> Interpreter:
+    """Return the interpreter asked for. Raises `RequestError` where nothing can run, or not without the network."""
+    if os.pathsep in str(toolkit.cache.root):
+        hint = "PATCHKIT_CACHE names another place"
+        raise RequestError(f"{toolkit.cache.root}: Python imports nothing from a path with {os.pathsep!r} in it", hint)
+    if request.network == "none":
+        check_isolation()
+    return find_interpreter(toolkit, request.python)
 
 
 @dataclass(frozen=True)
 class _Renewal:
     """Makes the next run of a probe as the first: the tree as it was, caches empty."""
 
-    slot: Slot
+    slots: tuple[Slot, ...]
     roots: PrivateRoots
     interpreter: Interpreter
     shared: Path
 
     def renew(self) -> None:
-        """Undo what a run did. The tree's byte code stays only if no file of the tree was touched."""
-        touched = self.slot.restore()
+        """Undo what a run did. The trees' byte code stays only if no file of theirs was touched."""
+        touched = sum(slot.restore() for slot in self.slots) > 0  # all of them, whatever the first one says
         self.roots.renew(keep_bytecode=not touched)
         if touched:
             self.share()
 
     def share(self) -> None:
         """Let the interpreter's own libraries keep their byte code."""
-        libraries = [path for path in self.interpreter.libraries if path not in self.slot.root.parents]
+        above = {parent for slot in self.slots for parent in slot.root.parents}
+        libraries = [path for path in self.interpreter.libraries if path not in above]
         self.roots.share_bytecode(libraries, self.shared)
 
 

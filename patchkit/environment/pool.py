@@ -31,6 +31,7 @@ from patchkit.tools.process import end_marked
 
 KIND = "worktrees"
 MARK = "PATCHKIT_SLOT"  # the variable by which the processes of a slot are known
+PAIR_MARK = "PATCHKIT_PAIR_SLOT"  # of a slot that holds the second of two trees
 STATE_FORMAT = 1
 FAR = 1 << 30  # how far a slot is whose tree nobody knows: taken when there is no better one
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -152,7 +153,8 @@ def hold_slot(cache: Cache, repository: Repository, tree: str) -> Iterator[Slot]
         slot = Slot(repository, _take(cache, repository, tree, stack))
         with storage_errors(slot.path):
             ensure_folder(slot.path)
-        end_marked(MARK, str(slot.path))  # probes of a patchkit that was killed: they would go on in this tree
+        for mark in (MARK, PAIR_MARK):
+            end_marked(mark, str(slot.path))  # probes of a patchkit that was killed: they would go on in this tree
         slot.load()
         slot.switch(tree)
         yield slot

@@ -58,7 +58,8 @@ class Run:
 class Evidence:
     """All runs of one repro on one tree in one environment. `loaded` are files of the tree that were really opened.
 
-    `looked` are places of the tree that were listed, or opened in vain. `kind` is how exit codes read.
+    A file of the tree beside it is `<upstream>:<path>`. `looked` are places that were listed, or opened in vain. `kind`
+    is how exit codes read.
     """
 
     issue: str

@@ -30,6 +30,7 @@ from patchkit.verdict.evidence import (
 
 HARNESS = Path(__file__).parent / "harness"
 PROBE_FORMAT = 1  # raised when the harness or the probe changes what a repro sees
+PLACES = re.compile(r"PATCHKIT(_PAIR)?_(TREE|COMMIT)")  # what differs between equal trees
 PYTEST_FILE = re.compile(r"(test_.*|.*_test)\.py")
 PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
 
@@ -42,6 +43,7 @@ class ReproRun:
     repro: Repro
     commit: Commit
     settings: FactSettings = field(default_factory=FactSettings)
+    pair: Commit | None = None  # of the tree beside it
 
     @property
     def script(self) -> Path:
@@ -61,10 +63,9 @@ class ReproRun:
 
 def evidence_key(environment: Environment, run: ReproRun) -> str:
     """Return the hash of all that a probe depends on: equal trees share it, whatever commit they come from."""
-    told = _variables(environment.tree, run)
-    for name in ("PATCHKIT_TREE", "PATCHKIT_COMMIT"):
-        del told[name]
+    told = {name: value for name, value in _variables(environment, run).items() if not PLACES.fullmatch(name)}
     parts = [environment.tree_id, environment.id, run.issue.sha256, run.repro.model_dump(mode="json"), told]
+    parts += [environment.pair_tree_id] if environment.pair_tree_id else []
     return digest_of([PROBE_FORMAT, *parts])
 
 
@@ -81,7 +82,7 @@ def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evid
         scratch = Path(tempfile.mkdtemp(prefix=f"{KIND}-", dir=toolkit.cache.scratch("partial")))
     try:
         record = scratch / "loaded"
-        variables = {**environment.variables, **_variables(environment.tree, run), "PATCHKIT_LOADED": str(record)}
+        variables = {**environment.variables, **_variables(environment, run), "PATCHKIT_LOADED": str(record)}
         variables["PYTHONPATH"] = f"{HARNESS}:{environment.variables['PYTHONPATH']}"
         logs = tuple(scratch / f"run-{number}.log" for number in range(1, run.repro.repeat + 1))
         runs = []
@@ -148,12 +149,12 @@ def _command(environment: Environment, run: ReproRun) -> tuple[str, ...]:
     return (str(environment.python), str(run.script))
 
 
-def _variables(tree: Path, run: ReproRun) -> dict[str, str]:
-    """Return what a repro is told; facts that nobody knows are empty."""
+def _variables(environment: Environment, run: ReproRun) -> dict[str, str]:
+    """Return what a repro is told; facts that nobody knows are empty, and of a pair nothing is said without one."""
     settings = run.settings
     pins = {f"PATCHKIT_PIN_{re.sub('[^A-Z0-9]', '_', name.upper())}": value for name, value in settings.pins.items()}
     return {
-        "PATCHKIT_TREE": str(tree),
+        "PATCHKIT_TREE": str(environment.tree),
         "PATCHKIT_COMMIT": run.commit.id,
         "PATCHKIT_VERSION": run.commit.version or "",
         "PATCHKIT_UPSTREAM": run.commit.upstream,
@@ -161,4 +162,14 @@ def _variables(tree: Path, run: ReproRun) -> dict[str, str]:
         "PATCHKIT_PYTHON": settings.python or "",
         "PATCHKIT_TORCH": settings.torch or "",
         **pins,
+        **(_pair_variables(environment, run.pair) if run.pair else {}),
+    }
+
+
+def _pair_variables(environment: Environment, pair: Commit) -> dict[str, str]:
+    return {
+        "PATCHKIT_PAIR_TREE": str(environment.pair_tree),
+        "PATCHKIT_PAIR_COMMIT": pair.id,
+        "PATCHKIT_PAIR_VERSION": pair.version or "",
+        "PATCHKIT_PAIR_UPSTREAM": pair.upstream,
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from patchkit.recipe.model import Fidelity
 
@@ -32,6 +33,7 @@ class Reason(StrEnum):
     CONFLICT = "conflict"  # skip: the series does not apply
     BUILD_FAILED = "build-failed"
     INFRASTRUCTURE = "infrastructure"
+    NO_PAIR = "no-pair"  # skip: the commit names no commit of the paired upstream that is there
     NOTHING_LOADED = "nothing-loaded"  # skip: the repro read no file of the tree, so it proves nothing
 
 
@@ -52,3 +54,24 @@ class Verdict:
     duration_seconds: float
     evidence: str | None
     reused: bool = False  # from the store, not run now
+    pair: str | None = None  # the commit of the paired upstream, where the repro asks for one
+
+
+def to_record(verdict: Verdict) -> dict[str, Any]:
+    """Return what the store keeps of a verdict: all that does not come from the question."""
+    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence")
+    return {name: getattr(verdict, name) for name in names}
+
+
+def recall(blank: Verdict, record: Mapping[str, Any]) -> Verdict:
+    """Return the verdict that the store has for a question; `blank` is one with the question and no answer."""
+    return replace(
+        blank,
+        tree=record["tree"],
+        answer=Answer(record["answer"]),
+        reason=Reason(record["reason"]),
+        detail=record["detail"],
+        duration_seconds=record["duration_seconds"],
+        evidence=record["evidence"],
+        reused=True,
+    )

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, Question, is_affected, judge, open_recipe, resolve_commit
+from patchkit.pipeline import (
+    OpenedRecipe,
+    Preference,
+    Question,
+    is_affected,
+    judge,
+    open_recipe,
+    recipe_pair,
+    resolve_commit,
+)
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
@@ -63,7 +72,8 @@ def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
     judgements: list[tuple[str, Judgement]] = []
     for issue, repro in chosen:
         commit = commits[issue.issue.upstream]
-        questions = [Question(commit, issue, repro, series, request.fresh) for series in wanted]
+        beside = recipe_pair(opened, commit.upstream) if repro.pair and at is None else None
+        questions = [Question(commit, issue, repro, series, request.fresh, beside) for series in wanted]
         pair = [judge(opened, question) for question in questions]
         verdicts += pair
         judgements.append((f"{issue.slug}/{repro.name}", _judge(opened, issue, commit, pair)))

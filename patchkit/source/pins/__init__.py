@@ -4,3 +4,4 @@ from patchkit.source.pins.find import Pin as Pin
 from patchkit.source.pins.find import Prefer as Prefer
 from patchkit.source.pins.resolve import Paired as Paired
 from patchkit.source.pins.resolve import Pairing as Pairing
+from patchkit.source.pins.upstreams import PairedUpstreams as PairedUpstreams

@@ -2,8 +2,8 @@
 
 A repro that never touches the tree under test proves nothing, whatever it prints. So each file below PATCHKIT_TREE
 that is opened or imported is appended to the file PATCHKIT_LOADED as `F <path>`; a look that found no file (a folder
-that is listed, a path that is not there) as `L <path>`. Every line is written at once: it survives `os._exit` and
-SIGKILL.
+that is listed, a path that is not there) as `L <path>`. The paths of PATCHKIT_PAIR_TREE, the tree beside it, begin with
+the name of its upstream and a colon. Every line is written at once: it survives `os._exit` and SIGKILL.
 
 This runs inside the repro, on whatever Python that has: standard library only, and no error of its own may escape.
 """
@@ -30,9 +30,10 @@ _os = (os.open, os.write, os.close, os.fsdecode, os.path.isfile, os.path.abspath
 class Recorder:
     """The audit hook of one process."""
 
-    def __init__(self, tree: str, log: str) -> None:
-        """Watch a tree, under the name it was given and under its real one."""
+    def __init__(self, tree: str, log: str, label: str = "") -> None:
+        """Watch a tree, under the name it was given and under its real one; its paths are noted after the label."""
         self.log = log
+        self.label = label
         self.tree = os.path.abspath(tree)
         self.roots = tuple({self.tree, os.path.realpath(tree)})
         self.bytecode = (sys.pycache_prefix or "").rstrip("/")
@@ -78,7 +79,7 @@ class Recorder:
         if not inside:
             return
         found = not looks and _os[4](os.path.join(self.tree, inside[0]))
-        line = ("F " if found else "L ") + (inside[0].replace("\n", "?") or ".") + "\n"
+        line = ("F " if found else "L ") + self.label + (inside[0].replace("\n", "?") or ".") + "\n"
         descriptor = _os[0](self.log, FLAGS, 0o600)
         try:
             _os[1](descriptor, line.encode("utf-8", "surrogateescape"))
@@ -107,5 +108,8 @@ def _chain() -> None:
 
 if os.environ.get("PATCHKIT_TREE") and os.environ.get("PATCHKIT_LOADED"):
     sys.addaudithook(Recorder(os.environ["PATCHKIT_TREE"], os.environ["PATCHKIT_LOADED"]))
+    if os.environ.get("PATCHKIT_PAIR_TREE"):
+        _label = os.environ.get("PATCHKIT_PAIR_UPSTREAM", "pair") + ":"
+        sys.addaudithook(Recorder(os.environ["PATCHKIT_PAIR_TREE"], os.environ["PATCHKIT_LOADED"], _label))
 if __name__ == "sitecustomize":
     _chain()
