@@ -89,7 +89,7 @@ def anchor_content(file: FilePatch, data: bytes, image: Image | None) -> tuple[b
     spans = find_spans(data) if file.path.endswith(".py") else ()
     if spans is None:
         return None
-    for exact, hunk in zip(place_hunks(lines, file.hunks).hunks, file.hunks, strict=True):
+    for exact, hunk in zip(place_hunks(data, file.hunks).hunks, file.hunks, strict=True):
         if exact.state is not HunkState.FAILED:
             made, result = _edits_of(exact, hunk), exact
         else:
@@ -135,7 +135,7 @@ def _ranges(spans: tuple[Span, ...], hunk: Hunk, image: Image | None, end: int) 
 
 def _name_in_image(hunk: Hunk, image: Image) -> str:
     spans = find_spans(image.before) or ()
-    placed = place_hunks(split_lines(image.before), [hunk]).hunks[0]
+    placed = place_hunks(image.before, [hunk]).hunks[0]
     start = placed.line - 1 if placed.state is HunkState.APPLIED else hunk.old_start - 1
     last = max(len(hunk.old) - hunk.trailing - 1, hunk.leading)
     names = {enclosing(spans, start + offset) for offset in (hunk.leading, last)}

@@ -10,7 +10,6 @@ from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.ladder.view import REGULAR, View
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch.binary import Binary, blob_id
-from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Hunk, Patch
 from patchkit.tools.git.objects import Repository
 
@@ -176,14 +175,14 @@ def _edit_content(file: FilePatch, data: bytes) -> _Edited:
     if file.binary is not None:
         return _edit_binary(file, file.binary, data)
     hunks = _hunks_for(file, data)
-    placed = place_hunks(split_lines(data), hunks)
+    placed = place_hunks(data, hunks)
     failed = [
         (result, hunk) for result, hunk in zip(placed.hunks, hunks, strict=True) if result.state is HunkState.FAILED
     ]
     if failed:
         message = "; ".join(f"hunk {result.number} (-{hunk.old_start}): {result.message}" for result, hunk in failed)
         return _Edited(Outcome.CONFLICT, data, placed.hunks, message)
-    return _Edited(_outcome_of(placed.hunks), b"".join(placed.lines), placed.hunks)
+    return _Edited(_outcome_of(placed.hunks), placed.data, placed.hunks)
 
 
 def _outcome_of(hunks: Sequence[HunkResult]) -> Outcome:

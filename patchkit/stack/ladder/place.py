@@ -13,37 +13,38 @@ The rules, each of which refuses something that other tools get silently wrong:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from patchkit.stack.ladder.attempt import HunkResult, HunkState
+from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import Hunk
 
 MANY = 5  # places named in a message
 COMMON_LINE = 200  # lines that stand more often say nothing about where a hunk nearly fits
+NEWLINE = 0x0A
 SHOWN = 60  # characters of a line shown in a message
 
 
 @dataclass(frozen=True)
 class Placed:
-    """The new lines of a file, and where each hunk landed; `lines` means nothing when a hunk failed."""
+    """The new content of a file, and where each hunk landed; `data` means nothing when a hunk failed."""
 
-    lines: list[bytes]
+    data: bytes
     hunks: tuple[HunkResult, ...]
 
 
-def place_hunks(lines: list[bytes], hunks: Sequence[Hunk]) -> Placed:
-    """Apply hunks to the lines of a file; hunks that are there already are left as they are."""
-    placer = _Placer(lines)
+def place_hunks(data: bytes, hunks: Sequence[Hunk]) -> Placed:
+    """Apply hunks to the content of a file; hunks that are there already are left as they are."""
+    placer = _Placer(data)
     results = tuple(placer.place(number, hunk) for number, hunk in enumerate(hunks, 1))
     made: list[bytes] = []
     copied = 0
-    for result, hunk in zip(results, hunks, strict=True):
-        if result.state is HunkState.APPLIED:
-            made += lines[copied : result.line - 1]
-            made += hunk.new
-            copied = result.line - 1 + len(hunk.old)
-    return Placed(made + lines[copied:], results)
+    for start, end, text in placer.edits:
+        made += (data[copied:start], text)
+        copied = end
+    return Placed(b"".join((*made, data[copied:])), results)
 
 
 @dataclass
@@ -58,7 +59,8 @@ class _Side:
 
 @dataclass
 class _Placer:
-    lines: list[bytes]
+    data: bytes
+    edits: list[tuple[int, int, bytes]] = field(default_factory=list)  # bytes from, to, and what comes in their place
     end: int = 0  # of the last hunk that was placed, in the lines of the file
     drift: dict[HunkState, int] = field(
         default_factory=lambda: {HunkState.APPLIED: 0, HunkState.UPSTREAM: 0}
@@ -67,30 +69,35 @@ class _Placer:
 
     def place(self, number: int, hunk: Hunk) -> HunkResult:
         """Find a hunk's place: where it applies, or where what it makes stands already."""
-        before = _side(hunk, hunk.old, hunk.old_start)
-        result = self._find(number, before, HunkState.APPLIED)
+        before, after = hunk.old, hunk.new
+        side = _side(hunk, before, hunk.old_start)
+        places = self._places(side)
+        result = self._choose_place(number, side, places, HunkState.APPLIED)
         if result is None or result.offset:
-            after = self._find(number, _side(hunk, hunk.new, hunk.new_start), HunkState.UPSTREAM)
-            result = _choose(result, after)
+            other = _side(hunk, after, hunk.new_start)
+            result = _choose(
+                result, self._choose_place(number, other, self._places(other, HunkState.UPSTREAM), HunkState.UPSTREAM)
+            )
         if result is None:
-            return HunkResult(number, HunkState.FAILED, hunk.old_start, 0, self._explain(hunk, before))
+            return HunkResult(number, HunkState.FAILED, hunk.old_start, 0, self._explain(hunk, side))
+        if result.state is HunkState.APPLIED:
+            start = places[result.line - 1]
+            self.edits.append((start, start + sum(map(len, before)), b"".join(after)))
         if result.state is not HunkState.FAILED:
-            length = len(hunk.old if result.state is HunkState.APPLIED else hunk.new)
-            self._note(hunk, result.line - 1 + length)
+            self._note(hunk, result.line - 1 + len(before if result.state is HunkState.APPLIED else after))
         return result
 
-    def _find(self, number: int, side: _Side, state: HunkState) -> HunkResult | None:
+    def _choose_place(self, number: int, side: _Side, places: Collection[int], state: HunkState) -> HunkResult | None:
         """Return where a side stands; None when nowhere, failed when that cannot be told."""
-        if not (self.drift[state] == 0 and self._stands(side, side.start)):
-            places = self._places(side)
-            if not places:
-                return None
-            if len(places) > 1 and not (self.drift[state] == 0 and side.start in places):
-                named = ", ".join(str(place + 1) for place in places[:MANY]) + (", …" if places[MANY:] else "")
-                return HunkResult(number, HunkState.FAILED, side.start + 1, 0, f"ambiguous: matches at lines {named}")
-            place = places[0] if len(places) == 1 else side.start
-        else:
+        if not places:
+            return None
+        if self.drift[state] == 0 and side.start in places:
             place = side.start
+        elif len(places) == 1:
+            (place,) = places
+        else:
+            named = ", ".join(str(place + 1) for place in list(places)[:MANY]) + (", …" if len(places) > MANY else "")
+            return HunkResult(number, HunkState.FAILED, side.start + 1, 0, f"ambiguous: matches at lines {named}")
         if place < self.end:
             message = f"matches at line {place + 1}, before the end of the hunk that precedes it"
             return HunkResult(number, HunkState.FAILED, place + 1, 0, message)
@@ -103,20 +110,32 @@ class _Placer:
             HunkState.UPSTREAM: end - (max(hunk.new_start - 1, 0) + len(hunk.new)),
         }
 
-    def _stands(self, side: _Side, place: int) -> bool:
-        end = place + len(side.text)
-        if place < 0 or end > len(self.lines) or (side.at_begin and place) or (side.at_end and end != len(self.lines)):
-            return False
-        return self.lines[place:end] == side.text
+    def _places(self, side: _Side, state: HunkState = HunkState.APPLIED) -> dict[int, int]:
+        """Return every line at which a side stands, with the byte at which that begins, in order."""
+        data, text = self.data, b"".join(side.text)
+        if side.text and not (side.text[-1] and all(line.endswith(b"\n") for line in side.text[:-1])):
+            return {}  # a newline is missing where no file lacks one
+        if not text and not side.at_end:
+            return {0: 0}
+        if not text:  # nothing expected, or nothing left: at the end of the file, where that is stated
+            stated = self.drift[state] == 0 and side.start == len(self.lines)
+            return {len(self.lines): len(data)} if stated or not data else {}
+        places: dict[int, int] = {}
+        line = counted = 0
+        start = data.find(text)
+        while start >= 0 and not (side.at_begin and start):
+            stop = start + len(text)
+            ends = stop == len(data) or (text.endswith(b"\n") and not side.at_end)
+            if ends and (start == 0 or data[start - 1] == NEWLINE):
+                line, counted = line + data.count(b"\n", counted, start), start
+                places[line] = start
+            start = data.find(text, start + 1)
+        return places
 
-    def _places(self, side: _Side) -> list[int]:
-        """Return every place at which a side stands, found through its rarest line."""
-        if not side.text:
-            return [0] if self._stands(side, 0) else []
-        self._build_index()
-        rarest = min(range(len(side.text)), key=lambda number: len(self.index.get(side.text[number], ())))
-        starts = (position - rarest for position in self.index.get(side.text[rarest], ()))
-        return [start for start in starts if self._stands(side, start)]
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """Return the lines of the file; only what fits nowhere needs them."""
+        return split_lines(self.data)
 
     def _build_index(self) -> None:
         if not self.index:
@@ -144,9 +163,9 @@ class _Placer:
 
     def _explain_ends(self, side: _Side) -> str:
         """Say that only the line ends differ, if so."""
-        plain = _Placer([line.replace(b"\r\n", b"\n") for line in self.lines])
+        plain = _Placer(self.data.replace(b"\r\n", b"\n"))
         text = [line.replace(b"\r\n", b"\n") for line in side.text]
-        if not plain._places(_Side(text, side.start, side.at_begin, side.at_end)):
+        if not text or not plain._places(_Side(text, side.start, side.at_begin, side.at_end)):
             return ""
         ends = ("CRLF", "LF") if any(line.endswith(b"\r\n") for line in side.text) else ("LF", "CRLF")
         return f"the line ends differ: {ends[0]} in the patch, {ends[1]} in the file"

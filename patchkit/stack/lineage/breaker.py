@@ -13,7 +13,6 @@ from patchkit.stack.ladder.attempt import HunkState
 from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.lineage.lineage import Image, Lineage
 from patchkit.stack.patch.binary import blob_id
-from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Hunk
 from patchkit.stack.scope import check_scope
 from patchkit.tools.git.lines import diff_lines, merge_lines
@@ -97,7 +96,7 @@ class Trial:
 
     def _lands_on(self, data: bytes) -> bool:
         single = replace(self.file, hunks=(self.hunk,))
-        if place_hunks(split_lines(data), single.hunks).hunks[0].state is not HunkState.FAILED:
+        if place_hunks(data, single.hunks).hunks[0].state is not HunkState.FAILED:
             return True
         image = _image_of(self.image, self.hunk)
         if image is not None and image.named:
@@ -133,10 +132,10 @@ def _image_of(image: Image | None, hunk: Hunk) -> Image | None:
     """Return the file with this hunk only."""
     if image is None:
         return None
-    placed = place_hunks(split_lines(image.before), [hunk])
+    placed = place_hunks(image.before, [hunk])
     if placed.hunks[0].state is not HunkState.APPLIED:
         return None
-    return Image(image.before, b"".join(placed.lines), image.named)
+    return Image(image.before, placed.data, image.named)
 
 
 def _follow(lineage: Lineage, change: FileChange, span: tuple[int, int]) -> tuple[tuple[int, int], bool] | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from patchkit.stack.ladder.attempt import HunkState
 from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.lineage.lineage import Image, Images, Lineage
-from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Patch
 from patchkit.tools.git.lines import find_blob
 from patchkit.tools.git.objects import Repository
@@ -49,9 +48,9 @@ def _find_image(repository: Repository, file: FilePatch, made: Image | None, lin
     """Return the first content that all hunks fit where they say; else the first that they fit at all."""
     moved: Image | None = None
     for data, named in _candidates(repository, file, made, lineage):
-        placed = place_hunks(split_lines(data), file.hunks)
+        placed = place_hunks(data, file.hunks)
         if all(hunk.state is HunkState.APPLIED for hunk in placed.hunks):
-            image = Image(data, b"".join(placed.lines), named)
+            image = Image(data, placed.data, named)
             if not any(hunk.offset for hunk in placed.hunks):
                 return image
             moved = moved or image

@@ -18,7 +18,6 @@ from patchkit.stack.ladder.place import place_hunks
 from patchkit.stack.lineage.images import find_images
 from patchkit.stack.lineage.lineage import Image, Lineage
 from patchkit.stack.patch.binary import blob_id
-from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Patch
 from patchkit.tools.git.lines import merge_lines
 from patchkit.tools.git.log import FileChange
@@ -112,7 +111,7 @@ class _Wanted:
             return len(self.files) == 1 and data == b"".join(line for hunk in last.hunks for line in hunk.new)
         if self.image is not None:
             return _holds(self.lineage, self.image, data)
-        placed = [hunk for file in self.files for hunk in place_hunks(split_lines(data), file.hunks).hunks]
+        placed = [hunk for file in self.files for hunk in place_hunks(data, file.hunks).hunks]
         return all(hunk.state is HunkState.UPSTREAM for hunk in placed)
 
     def _is_undone(self, blob: str) -> bool:

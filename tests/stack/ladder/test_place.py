@@ -5,18 +5,17 @@ from __future__ import annotations
 from patchkit.stack.ladder.attempt import HunkState
 from patchkit.stack.ladder.place import Placed, place_hunks
 from patchkit.stack.patch import parse_patches
-from patchkit.stack.patch.lines import split_lines
 
 BLOCK = "def {0}():\n    a = 1\n    b = 2\n    return a\n\n"
 
 
 def place(text: str, *hunks: str) -> Placed:
     (patch,) = parse_patches(("--- a/x\n+++ b/x\n" + "".join(hunks)).encode())
-    return place_hunks(split_lines(text.encode()), patch.files[0].hunks)
+    return place_hunks(text.encode(), patch.files[0].hunks)
 
 
 def text_of(placed: Placed) -> str:
-    return b"".join(placed.lines).decode()
+    return placed.data.decode()
 
 
 def change(line: int, delta: int = 0) -> str:
