@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 import patchkit
-from patchkit.errors import PatchConflict, RemoteUnavailable
+from patchkit.errors import InvalidFile, PatchConflict, RemoteUnavailable, RequestError
 from patchkit.image.base import resolve_base_digest
-from patchkit.pipeline import OpenedRecipe, Preference, open_recipe, patch_tree
+from patchkit.pipeline import OpenedRecipe, Preference, open_recipe
 from patchkit.recipe.lock import (
     Lock,
     LockedImage,
@@ -21,10 +22,13 @@ from patchkit.recipe.lock import (
     lock_path,
     read_lock,
 )
-from patchkit.recipe.model import SeriesPull
+from patchkit.recipe.model import ChangePull, SeriesPull
 from patchkit.source.commit import Commit
 from patchkit.source.source import Source
+from patchkit.stack.apply import apply_series
+from patchkit.stack.carry.moved import Movement, PullMove, judge_move
 from patchkit.stack.outcome import SeriesResult
+from patchkit.stack.series import freeze_pulls, load_series
 from patchkit.tools.cache import write_atomically
 from patchkit.tools.toolkit import Toolkit
 
@@ -33,25 +37,32 @@ TOOLS = ("ast-grep-py", "pygit2")  # what decides how a patch lands
 
 @dataclass(frozen=True)
 class LockResult:
-    """The lock, where it lies, and whether its bytes changed."""
+    """The lock, where it lies, whether its bytes changed, and the pull requests that moved since the last one."""
 
     path: Path
     lock: Lock
     changed: bool
+    moves: tuple[PullMove, ...] = ()
 
 
-def lock_recipe(toolkit: Toolkit, path: Path, preference: Preference, dry_run: bool = False) -> LockResult:
+def lock_recipe(
+    toolkit: Toolkit, path: Path, preference: Preference, dry_run: bool = False, update: bool = False
+) -> LockResult:
     """Write recipe.lock for what the recipe's refs mean now; equal inputs write equal bytes.
 
+    A pull request stays at the head that an earlier lock names, and its move is told; `update` takes the new head.
     Raises `PatchConflict` when the series does not stand, and what opening the recipe raises.
     """
     opened = open_recipe(toolkit, path, preference, use_lock=False)
     commits = {name: source.resolve(opened.loaded.recipe.upstream[name].ref) for name, source in opened.sources.items()}
     main = commits[opened.loaded.recipe.main_upstream]
-    pulls = _freeze_pulls(opened)
-    result = patch_tree(opened, main)
+    pulls, moves = _freeze_pulls(opened, update)
+    source = opened.sources[main.upstream]
+    heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == main.upstream}
+    series = freeze_pulls(load_series(opened.loaded, main.upstream), heads)
+    result = apply_series(source, source.tree(main), series, source.facts(main, opened.settings))
     if result.patched is None:
-        raise _conflict(result, path)
+        raise _conflict(result, path, () if update else moves)
     lock = Lock(
         patchkit=patchkit.__version__,
         upstream={name: _lock_upstream(opened.sources[name], commit) for name, commit in commits.items()},
@@ -65,7 +76,7 @@ def lock_recipe(toolkit: Toolkit, path: Path, preference: Preference, dry_run: b
         tools={name: version(name) for name in TOOLS},
         **lock_digests(opened.loaded),
     )
-    return _write(lock_path(opened.loaded.path), lock, dry_run)
+    return replace(_write(lock_path(opened.loaded.path), lock, dry_run), moves=moves)
 
 
 def _write(target: Path, lock: Lock, dry_run: bool) -> LockResult:
@@ -91,13 +102,41 @@ def _lock_upstream(source: Source, commit: Commit) -> LockedUpstream:
     )
 
 
-def _freeze_pulls(opened: OpenedRecipe) -> tuple[LockedPull, ...]:
-    name = opened.loaded.recipe.main_upstream
-    numbers = [entry.pull for entry in opened.loaded.recipe.series if isinstance(entry, SeriesPull)]
-    return tuple(
-        LockedPull(upstream=name, pull=number, commit=opened.sources[name].resolve(f"pull/{number}").id)
-        for number in numbers
-    )
+def _freeze_pulls(opened: OpenedRecipe, update: bool) -> tuple[tuple[LockedPull, ...], tuple[PullMove, ...]]:
+    """Return the heads of all pull requests, as an earlier lock has them unless `update`, and those that moved."""
+    locked = {(pull.upstream, pull.pull): pull.commit for pull in _locked_pulls(opened)}
+    frozen, moves = [], []
+    for name, number in _pulls(opened):
+        source = opened.sources[name]
+        if source.kind != "git":
+            continue  # where there is no history, applying the series says so
+        head = source.resolve(f"pull/{number}").id
+        old = locked.get((name, number), head)
+        if old != head:
+            moves.append(judge_move(source, number, old, head))
+        if old != head and not update and moves[-1].movement is Movement.UNKNOWN:
+            raise RequestError(str(moves[-1]), f"to take the new head: patchkit lock {opened.loaded.path} --update")
+        frozen.append(LockedPull(upstream=name, pull=number, commit=head if update else old))
+    return tuple(frozen), tuple(moves)
+
+
+def _locked_pulls(opened: OpenedRecipe) -> tuple[LockedPull, ...]:
+    """Return the pull requests of the lock that is there, stale or not; a broken one is about to be replaced."""
+    try:
+        lock = read_lock(lock_path(opened.loaded.path))
+    except InvalidFile:
+        return ()
+    return lock.pulls if lock else ()
+
+
+def _pulls(opened: OpenedRecipe) -> list[tuple[str, int]]:
+    """Return every pull request of the recipe's series and of its patches, once, with its upstream."""
+    recipe = opened.loaded.recipe
+    found = [(recipe.main_upstream, entry.pull) for entry in recipe.series if isinstance(entry, SeriesPull)]
+    for loaded in opened.loaded.patches.values():
+        changes = (change for change in loaded.patch.change if isinstance(change, ChangePull))
+        found += [(loaded.patch.upstream, change.pull) for change in changes]
+    return list(dict.fromkeys(found))
 
 
 def _lock_image(opened: OpenedRecipe) -> LockedImage | None:
@@ -113,6 +152,8 @@ def _lock_image(opened: OpenedRecipe) -> LockedImage | None:
     return LockedImage(base=name, digest=digest)
 
 
-def _conflict(result: SeriesResult, path: Path) -> PatchConflict:
+def _conflict(result: SeriesResult, path: Path, moves: Sequence[PullMove]) -> PatchConflict:
+    """Return the error for a series that does not stand; a request that moved since may be what is missing."""
     failed = [f"{one.patch}: {one.outcome}: {one.detail}" for one in result.records if not one.outcome.stands]
-    return PatchConflict("the series does not stand:\n" + "\n".join(failed), f"see: patchkit apply {path}")
+    hint = f"to take the new head: patchkit lock {path} --update" if moves else f"see: patchkit apply {path}"
+    return PatchConflict("\n".join(["the series does not stand:", *failed, *map(str, moves)]), hint)

@@ -8,7 +8,9 @@ import pytest
 
 from patchkit.errors import PatchConflict, RequestError
 from patchkit.pipeline import open_recipe, patch_tree, resolve_commit
-from patchkit.recipe.lock import read_lock
+from patchkit.recipe.lock import LockedPull, dump_lock, read_lock
+from patchkit.stack.carry.compare import Sign
+from patchkit.stack.carry.moved import Movement
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.lock import lock_recipe
 from tests.workflows.worlds import World, engine, linear
@@ -70,7 +72,136 @@ def test_a_pull_request_stays_at_the_head_that_was_locked(tmp_path: Path, toolki
     result = patch_tree(opened, resolve_commit(opened))
     assert result.patched is not None
     assert result.patched.id == tree
-    assert lock_recipe(toolkit, world.recipe, "auto").lock.tree != tree
+    assert lock_recipe(toolkit, world.recipe, "auto").lock.tree == tree
+    assert lock_recipe(toolkit, world.recipe, "auto", update=True).lock.tree != tree
+
+
+def pulling(folder: Path, files: dict[str, str]) -> tuple[World, str]:
+    """Build a world with pull request 7, which is one commit on the first one of main; return its head too."""
+    world, commits = linear(folder, ["fault"])
+    world.recipe.write_text(world.recipe.read_text().replace("[heal]", "[heal, {pull: 7}]"))
+    return world, push(world, commits[0], files)
+
+
+def push(world: World, fork: str, files: dict[str, str], message: str = "the pull request") -> str:
+    """Put one commit on a fork, and the pull request on that."""
+    world.upstream.branch("work", fork)
+    head = world.upstream.commit(files, message, branch="work")
+    world.upstream.ref("refs/pull/7/head", "work")
+    return head
+
+
+MOVED = ("side.txt", "first\n")
+
+
+def test_a_rebased_pull_request_is_told_as_that_and_not_taken(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, old = pulling(tmp_path / "world", dict([MOVED]))
+    first = lock_recipe(toolkit, world.recipe, "auto")
+    assert first.moves == ()
+    fork = world.upstream.commit({"other.txt": "1\n"}, "upstream goes on")
+    new = push(world, fork, dict([MOVED]))
+    kept = lock_recipe(toolkit, world.recipe, "auto")
+    (move,) = kept.moves
+    assert (move.pull, move.old, move.new, move.movement) == (7, old, new, Movement.REBASED)
+    assert [pair.sign for pair in move.pairs] == [Sign.SAME]
+    assert [pull.commit for pull in kept.lock.pulls] == [old]
+    again = lock_recipe(toolkit, world.recipe, "auto")
+    assert (again.changed, again.moves) == (False, kept.moves)
+    taken = lock_recipe(toolkit, world.recipe, "auto", update=True)
+    assert ([pull.commit for pull in taken.lock.pulls], taken.lock.tree) == ([new], kept.lock.tree)
+    after = lock_recipe(toolkit, world.recipe, "auto", update=True)
+    assert (after.changed, after.moves) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("files", "movement"),
+    [
+        ({"side.txt": "second\n"}, Movement.CHANGED),
+        ({"engine.txt": engine(0, "fault") + "more\n", "side.txt": "first\n"}, Movement.CHANGED),
+        ({}, Movement.CHANGED),
+    ],
+)
+def test_a_force_push_that_changes_something_is_told_as_that(
+    tmp_path: Path, toolkit: Toolkit, files: dict[str, str], movement: Movement
+) -> None:
+    world, old = pulling(tmp_path / "world", dict([MOVED]))
+    lock_recipe(toolkit, world.recipe, "auto")
+    push(world, world.upstream.find(f"{old}~1"), files)
+    (move,) = lock_recipe(toolkit, world.recipe, "auto").moves
+    assert move.movement is movement
+    assert all(pair.sign is not Sign.SAME for pair in move.pairs)
+
+
+def test_lines_that_changed_around_a_pull_request_are_no_other_change(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, _ = pulling(tmp_path / "world", {"engine.txt": engine(0, "fault") + "more\n"})
+    world.recipe.write_text(world.recipe.read_text().replace("[heal, ", "["))
+    lock_recipe(toolkit, world.recipe, "auto")
+    fork = world.upstream.commit({"engine.txt": engine(1, "fault", "roof")}, "another line above")
+    push(world, fork, {"engine.txt": engine(1, "fault", "roof") + "more\n"})
+    (move,) = lock_recipe(toolkit, world.recipe, "auto").moves
+    assert move.movement is Movement.SURROUNDINGS
+
+
+def test_more_commits_on_top_are_told_as_that(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, old = pulling(tmp_path / "world", dict([MOVED]))
+    lock_recipe(toolkit, world.recipe, "auto")
+    push(world, old, {"side.txt": "second\n"}, "and more")
+    (move,) = lock_recipe(toolkit, world.recipe, "auto").moves
+    assert move.movement is Movement.EXTENDED
+    assert [(pair.sign, pair.title) for pair in move.pairs] == [(Sign.SAME, "the pull request"), (Sign.NEW, "and more")]
+
+
+def test_squashed_commits_are_the_same_change(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, first = pulling(tmp_path / "world", dict([MOVED]))
+    push(world, first, {"side.txt": "second\n"}, "and more")
+    lock_recipe(toolkit, world.recipe, "auto")
+    push(world, world.upstream.find(f"{first}~1"), {"side.txt": "second\n"})
+    assert lock_recipe(toolkit, world.recipe, "auto").moves[0].movement is Movement.REBASED
+
+
+def test_an_old_head_that_nobody_has_any_more_stops_the_lock(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, _ = pulling(tmp_path / "world", dict([MOVED]))
+    lock_recipe(toolkit, world.recipe, "auto")
+    path = lock_path(world)
+    lock = read_lock(path)
+    assert lock is not None
+    pulls = [{"upstream": "vllm", "pull": 7, "commit": "1" * 40}]
+    path.write_bytes(dump_lock(lock.model_copy(update={"pulls": tuple(map(LockedPull.model_validate, pulls))})))
+    with pytest.raises(RequestError, match="the old head is gone") as caught:
+        lock_recipe(toolkit, world.recipe, "auto")
+    assert "--update" in caught.value.hint
+    assert lock_recipe(toolkit, world.recipe, "auto", update=True).lock.pulls == lock.pulls
+
+
+def test_pull_requests_of_patch_folders_are_held_too(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, old = pulling(tmp_path / "world", dict([MOVED]))
+    (world.folder / "patches/side").mkdir()
+    (world.folder / "patches/side/patch.yaml").write_text("format: 1\ntitle: t\nchange: [{pull: 7}]\n")
+    world.recipe.write_text(world.recipe.read_text().replace("{pull: 7}", "side"))
+    tree = lock_recipe(toolkit, world.recipe, "auto").lock.tree
+    push(world, old, {"side.txt": "second\n"})
+    opened = open_recipe(toolkit, world.recipe, locked=True)
+    result = patch_tree(opened, resolve_commit(opened))
+    assert result.patched is not None
+    assert result.patched.id == tree
+    assert lock_recipe(toolkit, world.recipe, "auto").moves[0].old == old
+
+
+def test_a_conflict_with_the_old_head_tells_that_there_is_a_new_one(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, old = pulling(tmp_path / "world", {"engine.txt": engine(0, "fault") + "more\n"})
+    lock_recipe(toolkit, world.recipe, "auto")
+    fork = world.upstream.commit({"engine.txt": engine(1, "fault") + "less\n"}, "in the way")
+    push(world, fork, {"engine.txt": engine(1, "fault") + "less\nmore\n"})
+    with pytest.raises(PatchConflict, match=f"pull/7 moved from {old[:12]}") as caught:
+        lock_recipe(toolkit, world.recipe, "auto")
+    assert "--update" in caught.value.hint
+    assert lock_recipe(toolkit, world.recipe, "auto", update=True).changed
+
+
+def test_a_broken_lock_is_replaced(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, _ = pulling(tmp_path / "world", dict([MOVED]))
+    lock_path(world).write_text("format: 1\nnonsense: true\n")
+    assert lock_recipe(toolkit, world.recipe, "auto").changed
 
 
 def test_two_recipes_in_a_folder_have_a_lock_each(tmp_path: Path, toolkit: Toolkit) -> None:
