@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, TypeAdapter
@@ -13,12 +13,9 @@ from pydantic import Field, TypeAdapter
 from patchkit.recipe.folder import read_tree
 from patchkit.recipe.library import LoadedRecipe
 from patchkit.recipe.model import SeriesFile, Slug, Strict
-from patchkit.recipe.model.fields import OBJECT_ID, SHA256
+from patchkit.recipe.model.fields import ObjectId, Sha256
 from patchkit.recipe.validate import Complaints, validate
 from patchkit.tools.cache import digest_file, digest_of
-
-Sha256 = Annotated[str, Field(pattern=SHA256)]
-ObjectId = Annotated[str, Field(pattern=OBJECT_ID)]
 
 
 class LockedUpstream(Strict):

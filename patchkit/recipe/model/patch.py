@@ -12,7 +12,9 @@ from patchkit.recipe.model.fields import (
     ChangeRevert,
     Conditional,
     Diff,
+    ObjectId,
     RelativePath,
+    Sha256,
     Slug,
     Strict,
     TreePath,
@@ -114,6 +116,22 @@ Change = Annotated[
 ]
 
 
+class Imported(Strict):
+    """Where `patchkit import` had a patch from, held still by a commit or a sha256; a second import compares them."""
+
+    from_: str = Field(
+        alias="from", description="What was imported: pull/N, a commit or ref, a URL, the name of a file"
+    )
+    part: int | None = Field(None, gt=0, description="Which patch of a mailbox, from 1")
+    commit: ObjectId | None = Field(None, description="The commit, or the head of the pull request")
+    base: ObjectId | None = Field(None, description="The commit that it was made on")
+    sha256: Sha256 | None = Field(None, description="Digest of what was read")
+    state: Literal["open", "closed", "merged"] | None = Field(
+        None, description="State of the pull request at that time"
+    )
+    merged_as: ObjectId | None = Field(None, description="The commit with which upstream took it")
+
+
 class Patch(Strict):
     """patch.yaml: one logical patch, whatever upstream does to the lines around it."""
 
@@ -127,6 +145,7 @@ class Patch(Strict):
     )
     origin: str | None = Field(None, description="DEP-3 Origin")
     author: str | None = Field(None, description="Name <mail address>")
+    imported: Imported | None = Field(None, description="Where it was imported from; `patchkit import` writes it")
     requires: tuple[Slug, ...] = Field((), description="Patches that must stand before this one in a series")
     when: When | None = Field(None, description="The patch is applicable only where this condition holds")
     remove_when: When | None = Field(None, description="The patch is not needed any more where this condition holds")
