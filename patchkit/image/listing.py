@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
@@ -14,6 +14,8 @@ from patchkit.errors import RequestError
 from patchkit.source.archive import BoundedMember
 
 SITE_FOLDERS = ("site-packages", "dist-packages")
+UNPACKED_LIMIT = 100 << 30  # bytes of one layer; ten times the largest of a real vLLM image. gzip grows a thousandfold
+MEMBERS_LIMIT = 2_000_000  # of one layer; a whole vLLM image has some hundred thousand
 MAX_SYMLINKS = 40  # as Linux: more is a loop
 
 LayerOpener = Callable[[], AbstractContextManager[IO[bytes]]]
@@ -109,7 +111,7 @@ def _stack_layer(nodes: dict[str, _Node], stream: IO[bytes], package: str, root:
     hidden: set[str] = set()
     emptied: set[str] = set()
     with tarfile.open(fileobj=stream, mode="r|*", tarinfo=BoundedMember) as tar:
-        for member in tar:
+        for member in _read_members(tar):
             path = _absolute(member.name)
             if path is None:
                 continue
@@ -125,6 +127,13 @@ def _stack_layer(nodes: dict[str, _Node], stream: IO[bytes], package: str, root:
         for path in [path for path in nodes if _is_hidden(path, hidden, emptied)]:
             del nodes[path]
     nodes |= added
+
+
+def _read_members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for count, member in enumerate(tar):
+        if count >= MEMBERS_LIMIT or member.offset_data + member.size > UNPACKED_LIMIT:
+            raise ValueError(f"holds more than {MEMBERS_LIMIT} files or {UNPACKED_LIMIT >> 30} GiB")
+        yield member
 
 
 def _kind(member: tarfile.TarInfo) -> str:

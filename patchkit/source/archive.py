@@ -73,12 +73,15 @@ def shorten(text: str) -> str:
 
 
 class BoundedMember(tarfile.TarInfo):
-    """A member whose extended headers are read only when they are short: they go into memory, and nobody sees them."""
+    """A member whose extended headers are short, since they go into memory, and whose size leads on, not back."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # the entry that tarfile names for subclasses
         if self.type in HEADERS and self.size > HEADER_LIMIT:
             raise ValueError(f"has a header of {self.size} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]  # typeshed leaves it out
+        member: tarfile.TarInfo = self if self.size < 0 else super()._proc_member(archive)  # type: ignore[misc]
+        if member.size < 0:  # tarfile before 3.11.14 would read the same headers without end
+            raise ValueError(f"has a member of {member.size} bytes")
+        return member
 
 
 class _Measured:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ import requests
 
 from patchkit.errors import RemoteUnavailable, RequestError, ToolMissing
 from patchkit.tools.cache import digest_file, storage_errors
+from patchkit.tools.git.client import redact
 from patchkit.tools.process import run_process
 from patchkit.tools.toolkit import Toolkit
 from patchkit.tools.web.patience import impatient, read_document, read_pieces
@@ -44,6 +47,7 @@ _REFERENCE = re.compile(
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _ASKED = re.compile(r"sha256:[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_SIGNED = re.compile(r"\?[^\s'\")>]+")  # the query of a URL: a registry signs where it redirects to
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 
 
@@ -125,16 +129,21 @@ class Registry:
         except (ValueError, TypeError, RecursionError) as error:
             raise RemoteUnavailable(f"{self._name}: the registry sent no manifest: {error}") from error
 
-    def download_blob(self, digest: str) -> Path:
-        """Return the file of a blob, fetched unless the store has it. Raises `RemoteUnavailable`, `StoreFailure`."""
+    def download_blob(self, digest: str, most_bytes: int) -> Path:
+        """Return the file of a blob, fetched unless the store has it; it may have `most_bytes`, and not one more.
+
+        Raises `RemoteUnavailable`, `StoreFailure`.
+        """
         if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
             raise RemoteUnavailable(f"{self._name}: {digest!r} is no sha256 digest")
+        if not isinstance(most_bytes, int):
+            raise RemoteUnavailable(f"{self._name}: the manifest says that a blob has {most_bytes!r} bytes")
         key = digest.removeprefix("sha256:")
 
         def build(folder: Path) -> None:
             partial = self._toolkit.cache.scratch("registry-partial") / key
             with storage_errors(self._toolkit.cache.root):
-                self._fetch(digest, partial)
+                self._fetch(digest, partial, most_bytes)
                 if digest_file(partial) != key:
                     partial.unlink()
                     raise RemoteUnavailable(f"{self._name}: the bytes sent for {digest} are others", "try once more")
@@ -146,21 +155,25 @@ class Registry:
     def _name(self) -> str:
         return self._reference.familiar
 
-    def _fetch(self, digest: str, partial: Path) -> None:
-        """Append what is missing of a blob to its partial file."""
+    def _fetch(self, digest: str, partial: Path, most_bytes: int) -> None:
+        """Append what is missing of a blob to its partial file; one that grows beyond `most_bytes` is removed."""
         have = partial.stat().st_size if partial.exists() else 0
+        if shutil.disk_usage(partial.parent).free < most_bytes - have:
+            raise OSError(errno.ENOSPC, f"no room for a blob of {most_bytes / 1e9:.1f} GB")
         headers = {"Range": f"bytes={have}-"} if have else {}
         with self._get(f"/blobs/{digest}", headers) as response:
             if response.status_code == 416:  # nothing is missing
                 return
             resumed = response.status_code == 206
             done = have if resumed else 0
-            total = done + int(response.headers.get("Content-Length", 0)) or None
             with partial.open("ab" if resumed else "wb") as sink:
                 for chunk in read_pieces(response, CHUNK_BYTES):
-                    sink.write(chunk)
                     done += len(chunk)
-                    self._toolkit.progress.advance(f"{self._name} {digest[7:19]}", done, total)
+                    if done > most_bytes:
+                        partial.unlink()
+                        raise RemoteUnavailable(f"{self._name}: more than {most_bytes} bytes are sent for {digest}")
+                    sink.write(chunk)
+                    self._toolkit.progress.advance(f"{self._name} {digest[7:19]}", done, most_bytes)
 
     @contextlib.contextmanager
     def _get(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
@@ -171,13 +184,17 @@ class Registry:
             with self._connect() as session, self._send(session, path, headers) as response:
                 if response.status_code >= 400 and response.status_code != 416:
                     raise RemoteUnavailable(*self._refusal(response))
+                if encoding := response.headers.get("Content-Encoding"):  # not asked for; it can grow without bounds
+                    raise RemoteUnavailable(f"{self._name}: the registry sends what was not asked for: {encoding}")
                 yield response
         except requests.RequestException as error:
             hint = "is the host right? Behind a proxy with its own certificate, set PATCHKIT_CA_BUNDLE"
-            raise RemoteUnavailable(f"{self._name}: {self._reference.host} does not answer: {error}", hint) from error
+            told = _SIGNED.sub("?…", redact(str(error)))
+            raise RemoteUnavailable(f"{self._name}: {self._reference.host} does not answer: {told}", hint) from None
 
     def _connect(self) -> requests.Session:
         session = impatient(requests.Session())
+        session.auth = lambda request: request  # else what ~/.netrc has for the host goes in place of the token
         bundle = self._toolkit.env.get("PATCHKIT_CA_BUNDLE") or self._toolkit.env.get("SSL_CERT_FILE")
         if bundle:
             session.verify = bundle
@@ -215,31 +232,46 @@ class Registry:
         fields = dict(re.findall(r'(\w+)="([^"]*)"', rest))
         if "realm" not in fields:
             raise RemoteUnavailable(f"{self._name}: {self._reference.host} asks for a token and does not say where")
+        if not fields["realm"].startswith(("https://", self._reference.api.partition("//")[0])):
+            raise RemoteUnavailable(f"{self._name}: {self._reference.host} wants the password sent unencrypted")
         query = {"service": fields.get("service", ""), "scope": f"repository:{self._reference.repository}:pull"}
         headers = {"Authorization": basic} if basic else {}
         response = session.get(fields["realm"], params=query, headers=headers, timeout=TIMEOUT_SECONDS)
         if response.status_code != 200:
             raise RemoteUnavailable(*self._refusal(response))
         document = self._parse(response.content)
-        return f"Bearer {document.get('token') or document.get('access_token') or ''}"
+        token = document.get("token") or document.get("access_token")
+        if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):  # an error would tell what is in a header
+            raise RemoteUnavailable(f"{self._name}: {self._reference.host} gives no token")
+        return f"Bearer {token}"
 
     def _credentials(self) -> tuple[str, str] | None:
         """Return user and password for the host from docker's config.json, or from the helper that it names."""
         host = DEFAULT_HOST_CREDENTIALS if self._reference.host == DEFAULT_HOST else self._reference.host
         config = _docker_config(self._toolkit.env)
-        helper = config.get("credHelpers", {}).get(host) or config.get("credsStore")
-        if helper and (found := _ask_helper(helper, host)):
+        helper = _part(config, "credHelpers").get(host) or config.get("credsStore")
+        if isinstance(helper, str) and (found := _ask_helper(helper, host)):
             return found
-        kept = config.get("auths", {}).get(host, {}).get("auth", "")
-        user, colon, password = base64.b64decode(kept).decode("utf-8", "replace").partition(":")
+        kept = _part(_part(config, "auths"), host).get("auth") or ""
+        try:
+            user, colon, password = base64.b64decode(kept).decode("utf-8", "replace").partition(":")
+        except (ValueError, TypeError) as error:
+            told = f"the credentials for {host} in docker's config.json are not what docker login writes"
+            raise RequestError(told, f"run: docker login {self._reference.host}") from error
         return (user, password) if colon else None
+
+
+def _part(document: Any, name: str) -> dict[str, Any]:
+    """Return an object inside another; empty when there is none."""
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _docker_config(env: Mapping[str, str]) -> dict[str, Any]:
     folder = Path(env["DOCKER_CONFIG"]) if env.get("DOCKER_CONFIG") else Path(env.get("HOME", "/")) / ".docker"
     try:
         return dict(json.loads((folder / "config.json").read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 
@@ -252,4 +284,5 @@ def _ask_helper(helper: str, host: str) -> tuple[str, str] | None:
         document = json.loads(answer.stdout) if answer.exit_code == 0 else {}
     except (ToolMissing, ValueError):
         return None
-    return (document["Username"], document["Secret"]) if "Secret" in document else None
+    user, secret = (document.get(name) if isinstance(document, dict) else None for name in ("Username", "Secret"))
+    return (user, secret) if isinstance(user, str) and isinstance(secret, str) else None

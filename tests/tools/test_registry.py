@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,54 +12,16 @@ from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.cache import Cache
 from patchkit.tools.registry import Registry, parse_reference
 from patchkit.tools.toolkit import Toolkit
+from tests.support.registry import MisbehavingRegistry, digest, serving
 
 BLOB = bytes(range(256)) * 10_000  # more than two of the chunks that are written at once
 MANIFEST = json.dumps({"config": {}, "layers": []}).encode()
 
 
-def digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-class MisbehavingRegistry:
-    """A registry on this machine whose answers a test can spoil; well-behaved ones are real, in tests/contract."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = self.path.partition("?")[0]
-                outer.asked.append((self.path, dict(self.headers)))
-                outer.answers.get(path, lambda handler: handler.send_error(404))(self)
-
-            def log_message(self, format: str, *args: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self.server.server_port}"
-
-    def give(self, path: str, body: bytes, status: int = 200, **headers: str) -> None:
-        def answer(handler: BaseHTTPRequestHandler) -> None:
-            handler.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                handler.send_header(name.replace("_", "-"), value)
-            handler.end_headers()
-            handler.wfile.write(body)
-
-        self.answers[f"/v2/team/image{path}"] = answer
-
-
 @pytest.fixture
 def remote() -> Iterator[MisbehavingRegistry]:
-    registry = MisbehavingRegistry()
-    thread = threading.Thread(target=registry.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield registry
-    registry.server.shutdown()
-    registry.server.server_close()
-    thread.join()
+    with serving() as registry:
+        yield registry
 
 
 def connect(remote: MisbehavingRegistry, tmp_path: Path, offline: bool = False, **env: str) -> Registry:
@@ -121,9 +80,9 @@ def test_a_tag_whose_digest_header_lies_is_refused(remote: MisbehavingRegistry, 
 def test_a_blob_with_other_bytes_is_refused_and_not_kept(remote: MisbehavingRegistry, tmp_path: Path) -> None:
     remote.give(f"/blobs/{digest(BLOB)}", BLOB[:-1] + b"x")
     with pytest.raises(RemoteUnavailable, match="are others"):
-        connect(remote, tmp_path).download_blob(digest(BLOB))
+        connect(remote, tmp_path).download_blob(digest(BLOB), len(BLOB))
     remote.give(f"/blobs/{digest(BLOB)}", BLOB)
-    assert connect(remote, tmp_path).download_blob(digest(BLOB)).read_bytes() == BLOB
+    assert connect(remote, tmp_path).download_blob(digest(BLOB), len(BLOB)).read_bytes() == BLOB
 
 
 def test_a_download_that_broke_off_is_resumed(remote: MisbehavingRegistry, tmp_path: Path) -> None:
@@ -143,9 +102,9 @@ def test_a_download_that_broke_off_is_resumed(remote: MisbehavingRegistry, tmp_p
     path = f"/v2/team/image/blobs/{digest(BLOB)}"
     remote.answers[path] = break_off
     with pytest.raises(RemoteUnavailable, match="does not answer"):
-        connect(remote, tmp_path).download_blob(digest(BLOB))
+        connect(remote, tmp_path).download_blob(digest(BLOB), len(BLOB))
     remote.answers[path] = resume
-    assert connect(remote, tmp_path).download_blob(digest(BLOB)).read_bytes() == BLOB
+    assert connect(remote, tmp_path).download_blob(digest(BLOB), len(BLOB)).read_bytes() == BLOB
     assert int(remote.asked[-1][1]["Range"][6:-1]) > 0
 
 
@@ -153,10 +112,10 @@ def test_what_the_store_has_is_not_fetched_again_even_offline(remote: Misbehavin
     remote.give(f"/blobs/{digest(BLOB)}", BLOB)
     remote.give("/manifests/1", MANIFEST)
     online = connect(remote, tmp_path)
-    online.download_blob(digest(BLOB))
+    online.download_blob(digest(BLOB), len(BLOB))
     online.read_manifest("1")
     offline = connect(remote, tmp_path, offline=True)
-    assert offline.download_blob(digest(BLOB)).read_bytes() == BLOB
+    assert offline.download_blob(digest(BLOB), len(BLOB)).read_bytes() == BLOB
     assert offline.read_manifest(digest(MANIFEST))[1] == json.loads(MANIFEST)
     with pytest.raises(RemoteUnavailable, match="offline"):
         offline.read_manifest("1")
@@ -234,5 +193,5 @@ def test_a_registry_that_nobody_runs_is_told(remote: MisbehavingRegistry, tmp_pa
 
 def test_a_digest_that_is_a_path_is_refused(remote: MisbehavingRegistry, tmp_path: Path) -> None:
     with pytest.raises(RemoteUnavailable, match="no sha256 digest"):
-        connect(remote, tmp_path).download_blob("sha256:../../escape")
+        connect(remote, tmp_path).download_blob("sha256:../../escape", 9)
     assert remote.asked == []

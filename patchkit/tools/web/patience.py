@@ -51,7 +51,8 @@ def read_document(response: requests.Response) -> bytes:
 
 
 def impatient(session: requests.Session) -> requests.Session:
-    """Make a session read answers that are not streamed by the rules above; return it."""
+    """Make a session read answers that are not streamed by the rules above, and have one kind of error; return it."""
+    plain = session.send
 
     def read_now(response: requests.Response, *_: Any, **settings: Any) -> None:
         if not settings.get("stream"):
@@ -59,5 +60,14 @@ def impatient(session: requests.Session) -> requests.Session:
             response.raw = io.BytesIO(read_document(response))
             line.release_conn()
 
+    def send(request: requests.PreparedRequest, **settings: Any) -> requests.Response:
+        try:
+            return plain(request, **settings)
+        except requests.RequestException:
+            raise
+        except (ValueError, HTTPError) as error:  # a redirect to what is no URL
+            raise requests.exceptions.InvalidURL(f"sent on to what is no URL: {error}") from error
+
     session.hooks["response"].append(read_now)
+    session.send = send  # type: ignore[method-assign]
     return session

@@ -1,30 +1,30 @@
 """The base of an image: an archive, a layout folder or a registry, read where it lies.
 
 Archives are never unpacked: a layer is a range of bytes in the archive's file, so a hostile name can go nowhere.
-Digests are checked when layers are copied.
+Digests are checked when layers are copied. Whoever wrote the base may be hostile: what is read into memory is bounded,
+and what is built upon has the kind that it should have.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import platform
-import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from patchkit.errors import RemoteUnavailable, RequestError
+from patchkit.image.base.blob import Blob
+from patchkit.image.base.config import DIGEST, parse_config
 from patchkit.image.image import BaseName
 from patchkit.source.archive import BoundedMember
 from patchkit.tools.registry import Registry, parse_reference
 from patchkit.tools.toolkit import Toolkit
+from patchkit.tools.web.patience import DOCUMENT_BYTES
 
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 INDEX_KINDS = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
@@ -37,44 +37,8 @@ LAYER_KINDS = {  # the same bytes under the name that an OCI manifest gives them
 }
 
 
-@dataclass(frozen=True)
-class Blob:
-    """A range of bytes in a file."""
-
-    path: Path
-    offset: int
-    size: int
-
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """Open it for reading, with no more than its bytes to be seen."""
-        with self.path.open("rb") as stream:
-            stream.seek(self.offset)
-            yield io.BufferedReader(Window(stream, self.size))
-
-    def read(self) -> bytes:
-        """Return all of it; for manifests and configs."""
-        with self.open() as stream:
-            return stream.read()
-
-
-class Window(io.RawIOBase):
-    """The next `size` bytes of a stream, as a stream."""
-
-    def __init__(self, stream: IO[bytes], size: int) -> None:
-        """Show at most `size` bytes from where the stream stands."""
-        self._stream, self._left = stream, size
-
-    def readable(self) -> bool:
-        """Say yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read on into a buffer."""
-        data = self._stream.read(min(len(buffer), self._left))
-        buffer[: len(data)] = data
-        self._left -= len(data)
-        return len(data)
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)  # JSON of other kinds
+MEMBERS_LIMIT = 100_000  # of an archive: a blob each, and an image has at most 127 layers
 
 
 @dataclass(frozen=True)
@@ -97,7 +61,7 @@ class Base:
     at_hand: bool = True
 
 
-Find = Callable[[str], Blob]  # a digest's bytes
+Find = Callable[[str, int], Blob]  # a digest's bytes, of which there are at most so many
 
 
 def host_platform() -> tuple[str, str]:
@@ -120,7 +84,7 @@ def open_base(toolkit: Toolkit, name: str, folder: Path) -> Base | None:
         return open_layout(name, path) if path.is_dir() else _from_archive(name, path)
     except FileNotFoundError as error:
         raise RequestError(f"{path}: there is no base image here", "image.base is relative to the recipe") from error
-    except (tarfile.TarError, ValueError, KeyError, TypeError, IndexError, AttributeError, OSError) as error:
+    except (tarfile.TarError, OSError, *MALFORMED) as error:
         hint = "write it anew, e.g. docker save -o base.tar IMAGE (an archive must not be compressed)"
         raise RequestError(f"{path}: not a whole image archive or layout: {error}", hint) from error
 
@@ -142,8 +106,8 @@ def _from_registry(toolkit: Toolkit, name: str) -> Base:
     registry = Registry(toolkit, reference)
     asked = reference.digest or reference.tag
 
-    def find(digest: str) -> Blob:
-        path = registry.download_blob(digest)
+    def find(digest: str, most_bytes: int) -> Blob:
+        path = registry.download_blob(digest, most_bytes)
         return Blob(path, 0, path.stat().st_size)
 
     try:
@@ -151,28 +115,37 @@ def _from_registry(toolkit: Toolkit, name: str) -> Base:
         if _is_index(manifest):
             _, manifest = registry.read_manifest(_choose_manifest(manifest, name)["digest"])
         return _assemble(BaseName(name, digest), manifest, find)
-    except (ValueError, KeyError, TypeError) as error:
+    except MALFORMED as error:
         raise RemoteUnavailable(f"{name}: the registry sent no image: {error!r}") from error
 
 
 def open_layout(name: str, folder: Path) -> Base:
     """Read the index, manifest and config of a layout folder. Raises what reading wrong JSON raises."""
 
-    def find(digest: str) -> Blob:
-        path = folder / "blobs" / "sha256" / _hexadecimal(digest)
+    def open_file(path: Path) -> Blob:
+        if not path.is_file() and path.exists():
+            raise ValueError(f"{path.name} is no file")
         return Blob(path, 0, path.stat().st_size)
 
-    return _from_index(name, json.loads((folder / "index.json").read_bytes()), find)
+    def find(digest: str, _most_bytes: int) -> Blob:
+        return open_file(folder / "blobs" / "sha256" / _hexadecimal(digest))
+
+    return _from_index(name, json.loads(open_file(folder / "index.json").read()), find)
 
 
 def _from_archive(name: str, path: Path) -> Base:
     """Read an archive's table of contents: an OCI layout if it is one, else what `docker save` wrote before."""
     size = path.stat().st_size
+    if not path.is_file():
+        raise ValueError("is no file")
+    members: dict[str, tarfile.TarInfo] = {}
     with tarfile.open(path, "r:", tarinfo=BoundedMember) as tar:
-        members = {str(PurePosixPath(member.name)): member for member in tar}
-    for member in members.values():
-        if member.offset_data + member.size > size:
-            raise ValueError(f"truncated in {member.name}")
+        for member in tar:
+            if member.offset_data + member.size > size:
+                raise ValueError(f"truncated in {member.name}")
+            members[str(PurePosixPath(member.name))] = member
+            if len(members) > MEMBERS_LIMIT:
+                raise ValueError(f"more than {MEMBERS_LIMIT} members")
 
     def open_member(place: str) -> Blob:
         member = members[place]
@@ -183,7 +156,7 @@ def _from_archive(name: str, path: Path) -> Base:
 
     if "index.json" in members:
         index = json.loads(open_member("index.json").read())
-        return _from_index(name, index, lambda digest: open_member(f"blobs/sha256/{_hexadecimal(digest)}"))
+        return _from_index(name, index, lambda digest, _: open_member(f"blobs/sha256/{_hexadecimal(digest)}"))
     return _from_docker_save(name, json.loads(open_member("manifest.json").read()), open_member)
 
 
@@ -201,7 +174,7 @@ def _from_docker_save(name: str, manifests: list[dict[str, Any]], open_member: C
     if len(manifests) != 1:
         raise ValueError(f"holds {len(manifests)} images, not one")
     written = open_member(manifests[0]["Config"]).read()
-    config = json.loads(written)
+    config = parse_config(written)
     diff_ids = config["rootfs"]["diff_ids"]
     layers = tuple(
         BaseLayer(diff_id, diff_id, TAR_LAYER, open_member(place))
@@ -243,9 +216,9 @@ def _choose_manifest(index: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _assemble(name: BaseName, manifest: Mapping[str, Any], find: Find) -> Base:
-    config = json.loads(_checked(find, manifest["config"]["digest"]))
+    config = parse_config(_checked(find, manifest["config"]["digest"]))
     layers = tuple(
-        BaseLayer(entry["digest"], diff_id, _layer_kind(entry["mediaType"]), find(entry["digest"]))
+        BaseLayer(entry["digest"], diff_id, _layer_kind(entry["mediaType"]), find(entry["digest"], entry["size"]))
         for entry, diff_id in zip(manifest["layers"], config["rootfs"]["diff_ids"], strict=True)
     )
     return Base(name, config, layers)
@@ -259,7 +232,7 @@ def _layer_kind(media_type: str) -> str:
 
 def _checked(find: Find, digest: str) -> bytes:
     """Return a small blob whose bytes are those that its digest names."""
-    data = find(digest).read()
+    data = find(digest, DOCUMENT_BYTES).read()
     if hashlib.sha256(data).hexdigest() != _hexadecimal(digest):
         raise ValueError(f"{digest} names other bytes than there are")
     return data
