@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from patchkit.search.costs import Costs
+
 Stage = Literal["ends", "search", "confirm"]
 
 
@@ -26,7 +28,11 @@ class Settings:
 
     `prior` holds disjoint sets that cover all nodes; without it each node is as likely as the others. It orders the
     probes and weighs suspects; it never excludes one. With `flaky` runs may err, and `confidence` is how sure the
-    answer must be.
+    answer must be. `metric`: runs give a value instead of an answer, as likely wrong as the values scatter.
+
+    `costs` are what probes take; without them each takes as long as the others. `known_skips` maps nodes that cannot be
+    tested, as is known without a probe, to the reason. A probe that is expected to tell less than `least_bits` is not
+    worth it: suspects in a hole of skipped commits are then left as they are. 0 goes on until nothing is left to test.
     """
 
     slots: int = 1
@@ -34,6 +40,10 @@ class Settings:
     prior: tuple[Share, ...] = ()
     flaky: bool = False
     confidence: float = 0.99
+    metric: bool = False
+    costs: Costs | None = None
+    known_skips: Mapping[str, str] = field(default_factory=dict)
+    least_bits: float = 0.03
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class Answer:
     """The first bad commit, or the smallest set that the skipped commits allow; oldest first.
 
     `last_good` is the newest node seen good below them, `known_bad` the oldest seen bad; `confirmed`: the culprit was
-    bad and its parents good in fresh runs.
+    bad and its parents good in fresh runs. `untested` suspects were not worth a probe (see `Settings.least_bits`).
     """
 
     candidates: tuple[Candidate, ...]
@@ -87,6 +97,7 @@ class Answer:
     skipped: tuple[str, ...]
     confirmed: bool
     detail: str = ""
+    untested: int = 0
 
     @property
     def first_bad(self) -> str | None:

@@ -30,6 +30,11 @@ class CommitGraph:
         """Return the set of all nodes."""
         return (1 << len(self.nodes)) - 1
 
+    @property
+    def is_line(self) -> bool:
+        """Return whether the nodes are a line: each is the only child of the one before it."""
+        return all(members.bit_count() == at + 1 for at, members in enumerate(self.ancestors))
+
     def ancestors_of(self, node: str) -> int:
         """Return the ancestors of a node with itself, empty for one that is older than the good end."""
         position = self.index.get(node)

@@ -46,6 +46,11 @@ class State:
         seen = self.observations.get(node, ())
         return seen[-1].reason if seen else ""
 
+    def with_skips(self, known: Mapping[str, str]) -> State:
+        """Return the state with a skip at each node that is known to be one (node → reason) and was not run."""
+        new = {node: (Observation("skip", reason=why),) for node, why in known.items() if node not in self.observations}
+        return State({**new, **self.observations}) if new else self
+
     @property
     def runs(self) -> int:
         """Count all runs."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from patchkit.search import Answer, Contradiction, Probe, Settings, build_graph, decide, fold
 from tests.search.oracle import World, ancestors, chain, search, worlds
 
+TO_THE_END = Settings(least_bits=0)
 ENDS = [{"event": "probe", "node": "c8", "answer": "bad"}, {"event": "probe", "node": "good", "answer": "good"}]
 
 
@@ -36,7 +37,7 @@ def test_whatever_is_skipped_the_turn_is_among_the_suspects(world: World) -> Non
 @settings(max_examples=300)
 @given(worlds(skips=True))
 def test_a_set_of_suspects_is_as_small_as_testing_every_commit_would_make_it(world: World) -> None:
-    answer = search(world).decision
+    answer = search(world, TO_THE_END).decision
     everything = set(world.parents) & ancestors(world.parents, world.bad)
     for node in everything - set(world.broken):
         below = ancestors(world.parents, node)
@@ -46,10 +47,33 @@ def test_a_set_of_suspects_is_as_small_as_testing_every_commit_would_make_it(wor
     assert {candidate.node for candidate in answer.candidates} == everything
 
 
+def test_a_hole_that_is_not_worth_a_probe_is_left_and_said_to_be_that() -> None:
+    world = World(chain(400), "c400", "c220", frozenset(f"c{at}" for at in range(200, 260)))
+    answer = search(world).decision
+    assert isinstance(answer, Answer)
+    assert answer.untested > 0
+    assert f"{answer.untested} of the {len(answer.candidates)} suspects are untested" in answer.detail
+    whole = search(World(world.parents, world.bad, world.culprit, world.broken), TO_THE_END)
+    assert isinstance(whole.decision, Answer)
+    assert (whole.decision.untested, len(whole.decision.candidates)) == (0, 61)
+    assert len(world.asked) < whole.searched - 40
+
+
+@given(worlds(skips=True))
+def test_skips_that_are_known_are_never_run_and_the_answer_is_as_if_they_had_been(world: World) -> None:
+    known = Settings(least_bits=0, known_skips=dict.fromkeys(world.broken, "conflict"))
+    outcome = search(World(world.parents, world.bad, world.culprit, world.broken), known)
+    tried = search(world, TO_THE_END).decision
+    assert not {event["node"] for event in outcome.events} & set(world.broken)
+    assert isinstance(outcome.decision, Answer)
+    assert isinstance(tried, Answer)
+    assert {one.node for one in outcome.decision.candidates} == {one.node for one in tried.candidates}
+
+
 @settings(max_examples=100)
 @given(worlds(skips=True), st.integers(2, 5))
 def test_probes_at_once_find_what_one_after_the_other_finds(world: World, slots: int) -> None:
-    alone, together = search(world).decision, search(world, Settings(slots=slots)).decision
+    alone, together = search(world, TO_THE_END).decision, search(world, Settings(slots=slots, least_bits=0)).decision
     assert isinstance(alone, Answer)
     assert isinstance(together, Answer)
     assert [c.node for c in alone.candidates] == [c.node for c in together.candidates]
@@ -59,14 +83,14 @@ def test_probes_at_once_find_what_one_after_the_other_finds(world: World, slots:
 def test_results_that_come_in_any_order_lead_to_the_same_answer(world: World, rng: random.Random) -> None:
     graph, events, running, fresh = world.graph, [], [], {}
     for _ in range(4 * len(graph.nodes) + 20):
-        decision = decide(graph, fold(events), Settings(slots=3), running)
+        decision = decide(graph, fold(events), Settings(slots=3, least_bits=0), running)
         if not isinstance(decision, Probe):
             break
         fresh |= dict.fromkeys(decision.nodes, decision.fresh)
         running += decision.nodes
         ended = running.pop(rng.randrange(len(running)))
         events.append(world.event(ended, fresh[ended]))
-    alone = search(World(world.parents, world.bad, world.culprit, world.broken)).decision
+    alone = search(World(world.parents, world.bad, world.culprit, world.broken), TO_THE_END).decision
     assert isinstance(decision, Answer)
     assert isinstance(alone, Answer)
     assert [c.node for c in decision.candidates] == [c.node for c in alone.candidates]
@@ -139,7 +163,7 @@ def test_a_hole_of_broken_commits_is_left_behind_in_a_few_probes() -> None:
         world = World(chain(1000), "c1000", f"c{culprit}", broken)
         assert search(world, Settings(confirmations=0)).decision.first_bad == f"c{culprit}"
         counts.append(sum(node in broken for node in world.asked))
-    assert max(counts) <= 6
+    assert max(counts) <= 7
 
 
 def test_one_decision_on_ten_thousand_commits_takes_no_time_that_a_person_notices() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
-from patchkit.search.exact.chooser import Field, choose_nodes, split
+from patchkit.search.exact.chooser import choose_nodes
+from patchkit.search.exact.field import split
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.state import State
 
@@ -84,10 +85,21 @@ def _search(graph: CommitGraph, state: State, settings: Settings, running: Colle
     for node in running:
         cells = split(cells, graph.ancestors_of(node))
     free = max(settings.slots - len(running), 0)
-    chosen = choose_nodes(graph, state, Field(cells, settings.prior), running, free) if free else {}
+    chosen = choose_nodes(graph, state, settings, cells, running) if free else {}
     if chosen or len(cells) > 1 or not free:
         return Probe(tuple(chosen), "search", "splits the suspects best", left.bit_count(), explanations=chosen)
-    return _answer(graph, state, settings, detail="only commits that cannot be tested are left")
+    return _answer(graph, state, settings, detail=_why_no_further(graph, state, settings, left))
+
+
+def _why_no_further(graph: CommitGraph, state: State, settings: Settings, left: int) -> str:
+    """Say why the suspects stay as they are: nothing is left to test, or no test is worth it."""
+    untested = sum(name not in state.observations for name in graph.names(left))
+    if not untested or not settings.least_bits:
+        return "only commits that cannot be tested are left"
+    return (
+        f"{untested} of the {left.bit_count()} suspects are untested, among commits that cannot be tested: no probe is "
+        f"expected to tell {settings.least_bits:g} bits"
+    )
 
 
 def _confirm(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Decision:
@@ -126,6 +138,7 @@ def _answer(
         last_good=max(seen_good, key=lambda node: graph.index[node], default=graph.good),
         known_bad=min(seen_bad, key=lambda node: graph.ancestors_of(node).bit_count(), default=graph.bad),
         skipped=tuple(name for name in names if state.has(name, "skip")),
+        untested=sum(name not in state.observations for name in names),
         confirmed=confirmed,
         detail=detail,
     )

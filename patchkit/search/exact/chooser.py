@@ -1,120 +1,132 @@
-"""Which nodes to probe next: those whose answers together tell most about the suspects.
+"""Which nodes to probe next: those whose answers together tell most about the suspects for what they cost.
 
-With one probe at a time that is git's midpoint, max min(reach, n - reach), of the suspects' prior weight where some are
-likelier than others (then each counts as its weight). With several probes it is greedy joint information:
-the running probes cut the suspects into cells, and the next one is chosen to cut those. Where commits could not be
-tested, information is weighed with the chance that the probe gives an answer at all.
+With one probe at a time and equal costs that is git's midpoint, max min(reach, n - reach), of the suspects' prior
+weight where some are likelier than others. With several probes it is greedy joint information: the running probes cut
+the suspects into cells, and the next one is chosen to cut those. Information counts with the chance that the probe
+gives an answer at all. Where builds cost, the cost to go of suspects S is V(S) = t_test H(S) + (builds ahead, see
+`costs`), and the best node is that of least cost(v) + E V after v. That holds on a line and for one probe at a time;
+otherwise the best node is that of most information a second.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchkit.search.decision import Explanation, Share
+from patchkit.search.costs import BuildPlan, Costs, plan_builds
+from patchkit.search.decision import Explanation, Settings
+from patchkit.search.exact.field import Field
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.skips import testable
 from patchkit.search.state import State
 
+POOL = 160  # nodes that several probes at once are chosen among: a part of a 160th is as good as an even one
+
 
 @dataclass(frozen=True)
-class Field:
-    """The suspects: in `cells`, the sets that the running probes will not tell apart, and weighed by `prior`."""
+class Ground:
+    """What the choice looks at apart from the suspects: which nodes can be probed, how likely, at what cost."""
 
-    cells: Sequence[int]
-    prior: Sequence[Share]
+    graph: CommitGraph
+    untested: Sequence[int]
+    chances: Sequence[float]
+    costs: Costs | None
+    least_bits: float
 
-    def cut(self, graph: CommitGraph, chosen: Iterable[int]) -> Field:
-        """Return the field after the answers of some more probes, whatever they are."""
-        cells = self.cells
-        for at in chosen:
-            cells = split(cells, graph.ancestors[at])
-        return Field(cells, self.prior)
-
-    def parts(self) -> list[list[Share]]:
-        """Return each cell as its non-empty parts of one weight."""
-        prior = self.prior or (Share(1, _union(self.cells)),)
-        cut = ([Share(share.weight, cell & share.members) for share in prior] for cell in self.cells)
-        return [[share for share in shares if share.members] for shares in cut]
+    def seconds(self, at: int) -> float:
+        """Return what a probe costs; 0 when nothing is known of costs."""
+        return self.costs.seconds(self.graph.nodes[at]) if self.costs else 0.0
 
 
 def choose_nodes(
-    graph: CommitGraph, state: State, field: Field, running: Collection[str], count: int
+    graph: CommitGraph, state: State, settings: Settings, cells: Sequence[int], running: Collection[str]
 ) -> dict[str, Explanation]:
-    """Return up to `count` nodes to probe, best first; none when no untested node separates any two suspects."""
-    untested = [at for at, node in enumerate(graph.nodes) if node not in state.observations and node not in running]
-    known = {graph.index[node]: node in state.skipped for node in state.observations if node in graph.index}
-    chances = testable(len(graph.nodes), known)
+    """Return the nodes to probe beside the running ones, best first; none when no node tells enough."""
+    count = settings.slots - len(running)
+    ground = _survey(graph, state, settings, running)
+    field = Field(cells, settings.prior)
+    if count > 1 or len(cells) > 1:
+        ground = _thin(ground, field)
     chosen: list[int] = []
-    while len(chosen) < count and (best := _choose(graph, field.cut(graph, chosen), untested, chances)) is not None:
+    while len(chosen) < count and (best := _choose(ground, field, chosen)) is not None:
         chosen.append(best)
-        untested.remove(best)
     for place in range(len(chosen) if len(chosen) > 1 else 0):  # halves, then quarters: move them towards thirds
         others = [*chosen[:place], *chosen[place + 1 :]]
-        moved = _choose(graph, field.cut(graph, others), [*untested, chosen[place]], chances)
-        if moved is not None and moved != chosen[place]:
-            untested.remove(moved)
-            untested.append(chosen[place])
-            chosen[place] = moved
-    return {
-        graph.nodes[at]: _explain(graph, field.cut(graph, chosen[:place]), at, chances[at])
-        for place, at in enumerate(chosen)
-    }
+        moved = _choose(ground, field, others)
+        chosen[place] = chosen[place] if moved is None else moved
+    return _explain(ground, field, chosen)
 
 
-def split(cells: Iterable[int], ancestors: int) -> list[int]:
-    """Cut each cell into what a probe with these ancestors would accuse and what it would clear."""
-    parts = (part for cell in cells for part in (cell & ancestors, cell & ~ancestors))
-    return [part for part in parts if part]
+def _survey(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Ground:
+    untested = [at for at, node in enumerate(graph.nodes) if node not in state.observations and node not in running]
+    skipped = set(state.skipped)
+    known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
+    costs = settings.costs.with_setups(running) if settings.costs else None
+    if costs is not None and costs.is_level:
+        costs = None
+    return Ground(graph, untested, testable(len(graph.nodes), known), costs, settings.least_bits)
 
 
-def _choose(graph: CommitGraph, field: Field, untested: list[int], chances: list[float]) -> int | None:
+def _thin(ground: Ground, field: Field) -> Ground:
+    """Keep the nodes whose chances of being bad lie about evenly: several probes at once look at each many times."""
+    if len(ground.untested) <= POOL:
+        return ground
+    whole = Field([field.members], field.prior)
+    reach = {at: bad for at, (_, bad) in whole.bits(ground.graph, ground.untested).items()}
+    kept: dict[int, int] = {}
+    for at, bad in reach.items():
+        place = int(bad * POOL)
+        if place not in kept or ground.chances[at] > ground.chances[kept[place]]:
+            kept[place] = at
+    return Ground(ground.graph, sorted(kept.values()), ground.chances, ground.costs, ground.least_bits)
+
+
+def _choose(ground: Ground, field: Field, chosen: Sequence[int]) -> int | None:
     """Choose among the suspects; others only when no suspect helps (side branches can still tell two of them apart)."""
-    suspects = set(positions(_union(field.cells)))
-    among = [at for at in untested if at in suspects]
-    best = _best(graph, field, among, chances)
-    if best is None:
-        best = _best(graph, field, [at for at in untested if at not in suspects], chances)
-    return best
+    cut = field.cut(ground.graph, chosen)
+    suspects = set(positions(field.members))
+    rest = [at for at in ground.untested if at not in chosen]
+    best = _best(ground, cut, [at for at in rest if at in suspects], chosen)
+    return best if best is not None else _best(ground, cut, [at for at in rest if at not in suspects], chosen)
 
 
-def _best(graph: CommitGraph, field: Field, among: list[int], chances: list[float]) -> int | None:
-    """Return the position of most information, the oldest of equals; None when none informs."""
-    cells = [(shares, sum(share.weight * share.members.bit_count() for share in shares)) for shares in field.parts()]
-    uncut = sum(_entropy_part(mass) for _, mass in cells)
-    best, most = None, 0.0
-    for at in among:
-        ancestors = graph.ancestors[at]
-        cut, parts = 0.0, 0
-        for shares, mass in cells:
-            reach = sum(share.weight * (ancestors & share.members).bit_count() for share in shares)
-            cut += _entropy_part(reach) + _entropy_part(mass - reach)
-            parts += 0 < reach < mass
-        gain = (uncut - cut) * chances[at] if parts else 0.0
-        if gain > most:
-            best, most = at, gain
-    return best
+def _best(ground: Ground, field: Field, among: Sequence[int], chosen: Sequence[int]) -> int | None:
+    """Return the best position, the oldest of equals; None when none tells enough."""
+    bits = {at: ground.chances[at] * told for at, (told, _) in field.bits(ground.graph, among).items()}
+    if max(bits.values(), default=0.0) <= ground.least_bits:
+        return None
+    scores = _score(ground, field, bits, chosen)
+    return max(scores, key=lambda at: (scores[at], -at))
 
 
-def _explain(graph: CommitGraph, field: Field, at: int, chance: float) -> Explanation:
-    """Return the numbers of a node that is probed where `field` is what the probes before it leave."""
-    ancestors, before, after, bad, total = graph.ancestors[at], 0.0, 0.0, 0.0, 0.0
+def _score(ground: Ground, field: Field, bits: Mapping[int, float], chosen: Sequence[int]) -> Mapping[int, float]:
+    """Return how good each position is: its bits, the seconds that it saves, or its bits a second."""
+    if ground.costs is None:
+        return bits
+    costs = ground.costs.with_setups([ground.graph.nodes[at] for at in chosen])
+    seconds = {at: costs.seconds(ground.graph.nodes[at]) for at in bits}
+    if len(field.cells) > 1 or not ground.graph.is_line:
+        return {at: told / max(seconds[at], 1e-9) for at, told in bits.items()}
+    plan = _plan(ground.graph, costs, field)
+    test = costs.test_seconds
+    return {at: test * told + ground.chances[at] * plan.savings[at] - seconds[at] for at, told in bits.items()}
+
+
+def _plan(graph: CommitGraph, costs: Costs, field: Field) -> BuildPlan:
+    masses = [0.0] * len(graph.nodes)
     for shares in field.parts():
-        mass = sum(share.weight * share.members.bit_count() for share in shares)
-        reach = sum(share.weight * (ancestors & share.members).bit_count() for share in shares)
-        before += _entropy_part(mass)
-        after += _entropy_part(reach) + _entropy_part(mass - reach)
-        bad, total = bad + reach, total + mass
-    return Explanation(chance * (before - after) / total, 0.0, 1 - chance, bad / total)
+        for share in shares:
+            for at in positions(share.members):
+                masses[at] = share.weight
+    total = sum(masses)
+    return plan_builds(graph, costs, [mass / total for mass in masses])
 
 
-def _entropy_part(mass: float) -> float:
-    return mass * math.log2(mass) if mass > 0 else 0.0
-
-
-def _union(cells: Iterable[int]) -> int:
-    union = 0
-    for cell in cells:
-        union |= cell
-    return union
+def _explain(ground: Ground, field: Field, chosen: Sequence[int]) -> dict[str, Explanation]:
+    """Return the numbers of each chosen node, where the ones before it are probed, too."""
+    explanations = {}
+    for place, at in enumerate(chosen):
+        told, bad = field.cut(ground.graph, chosen[:place]).bits(ground.graph, [at]).get(at, (0.0, 0.0))
+        chance = ground.chances[at]
+        explanations[ground.graph.nodes[at]] = Explanation(chance * told, ground.seconds(at), 1 - chance, bad)
+    return explanations

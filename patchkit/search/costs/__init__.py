@@ -1,0 +1,5 @@
+"""What a probe costs, and the builds that lie between here and the answer."""
+
+from patchkit.search.costs.builds import BuildPlan as BuildPlan
+from patchkit.search.costs.builds import plan_builds as plan_builds
+from patchkit.search.costs.model import Costs as Costs
