@@ -144,6 +144,8 @@ def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
     description = _describe(plan, name)
     toolkit.progress.step(f"write {output}")
     written = write_archive(output, base, _layer(plan, content), description, toolkit.progress)
+    if base and listing:  # now the layers have the digests that they claim: a base cannot tell of another one
+        toolkit.cache.write_record("base-listings", _listing_key(plan, base), listing.to_record())
     return Image("oci", written.manifest, description.tags, output, _paths(content))
 
 
@@ -171,19 +173,20 @@ def _paths(content: _Content) -> tuple[str, ...]:
 
 
 def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
-    """Return what the base has of the package; kept in the store, since a large base takes a minute to read."""
-    layers = [layer.diff_id for layer in base.layers]
-    key = digest_of({"format": 2, "layers": layers, "package": plan.package, "root": plan.spec.root})
-    if kept := toolkit.cache.read_record("base-listings", key):
+    """Return what the base has of the package, from the store if it can: a large base takes a minute to read."""
+    if kept := toolkit.cache.read_record("base-listings", _listing_key(plan, base)):
         return from_record(kept)
     toolkit.progress.step(f"read the file list of {base.name.name}")
     try:
-        listing = scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.spec.root)
+        return scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.spec.root)
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         hint = "zstd layers cannot be read: use --engine docker, or a base with gzip layers"
         raise RequestError(f"{base.name.name}: a layer of the base cannot be read: {error}", hint) from error
-    toolkit.cache.write_record("base-listings", key, listing.to_record())
-    return listing
+
+
+def _listing_key(plan: ImagePlan, base: Base) -> str:
+    layers = [layer.digest for layer in base.layers]
+    return digest_of({"format": 2, "layers": layers, "package": plan.package, "root": plan.spec.root})
 
 
 # --- engine docker -------------------------------------------------------------------------------------------------

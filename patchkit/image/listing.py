@@ -141,9 +141,10 @@ def _kind(member: tarfile.TarInfo) -> str:
 
 
 def _absolute(name: str) -> str | None:
-    """Return a member's path from the root, None for a name that would leave it."""
+    """Return a member's path from the root, None for a name that would leave it or lies in what hides another."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
-    return None if not parts or ".." in parts else "/" + "/".join(parts)
+    odd = ".." in parts or any(part.startswith(".wh.") for part in parts[:-1])
+    return None if not parts or odd else "/" + "/".join(parts)
 
 
 def _matters(path: str, package: str, root: str | None) -> bool:
