@@ -38,14 +38,38 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --git: leading parts to remove from names in the diff.",
 )
+@click.option(
+    "--symbols",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Look at a downstream package instead: every name of the upstream that the folder's files import, use, "
+    "replace or override. With --range also since when a name is gone.",
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --symbols: problems in this file do not fail.",
+)
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --symbols: write the problems of today there, and exit 0.",
+)
 @source_option
 @json_option
 @click.pass_context
 def command(context: click.Context, /, recipe: Path, as_json: bool, **chosen: Any) -> int:
     """Tell how each patch and hunk stands against other commits, and which commit made it so.
 
-    Exit 0 when every patch stands against every commit, 1 when one does not.
+    Exit 0 when every patch (name) stands against every commit, 1 when one does not.
     """
+    symbols = {name: chosen.pop(name) for name in ("symbols", "baseline", "write_baseline")}
+    if symbols["symbols"] is not None:
+        return _tell_symbols(context, recipe, as_json, {**chosen, **symbols})
+    if given := [f"--{name.replace('_', '-')}" for name, value in symbols.items() if value]:
+        raise click.UsageError(f"{given[0]} needs --symbols PATH")
     from patchkit.workflows.status import StatusRequest, tell_status
 
     report = tell_status(make_toolkit(context), StatusRequest(recipe=recipe, **chosen))
@@ -54,6 +78,22 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, **chosen: An
     else:
         _say_report(report)
     return 0 if report.stands else 1
+
+
+def _tell_symbols(context: click.Context, recipe: Path, as_json: bool, chosen: dict[str, Any]) -> int:
+    from patchkit.report.status.symbols import symbols_document, symbols_text
+    from patchkit.workflows.symbols import SymbolsRequest, tell_symbols
+
+    if chosen["first_conflict"] or chosen["git"]:
+        raise click.UsageError(f"{'--git' if chosen['git'] else '--first-conflict'} is about patches, not --symbols")
+    names = ("against", "span", "baseline", "write_baseline", "source")
+    request = SymbolsRequest(recipe, chosen["symbols"], **{name: chosen[name] for name in names})
+    report = tell_symbols(make_toolkit(context), request)
+    if as_json:
+        emit_json(symbols_document(report))
+    else:
+        say(symbols_text(report))
+    return 0 if report.stands or request.write_baseline else 1
 
 
 def _document(report: StatusReport) -> dict[str, Any]:
