@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.cli.run import run
+from tests.support.installs import EDIT, NATIVE, TEST, Bench
 from tests.support.repositories import GitRepository
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+zwei\n three\n"
@@ -82,3 +83,58 @@ def test_a_folder_that_is_not_ours_cannot_be_done(recipe: Path, capsys: pytest.C
 
 def test_an_unknown_ref_cannot_be_done(recipe: Path) -> None:
     assert run(["apply", str(recipe), "--at", "v9"]) == 128
+
+
+def test_an_installed_package_is_patched_and_taken_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path, EDIT + TEST)
+    arguments = ["apply", str(bench.recipe), "--to-site-packages", str(bench.site)]
+    assert run(arguments) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("base  vllm 0.26.0 as installed  commit ")
+    assert out[3:] == [
+        "left out         of       why",
+        "tests/test_x.py  x.patch  not-in-package",
+        "vllm 0.26.0: applied, 1 files",
+        "  vllm/x.py",
+    ]
+    assert run([*arguments, "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["distributions"]
+    assert (one["distribution"], one["state"], one["files"]) == ("vllm 0.26.0", "already-applied", ["vllm/x.py"])
+    assert one["left_out"] == [{"patch": "x.patch", "file": "tests/test_x.py", "outcome": "not-in-package"}]
+    assert run([*arguments, "--revert"]) == 0
+    assert run([*arguments, "--revert"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "vllm 0.26.0: nothing-to-revert"
+
+
+def test_an_installed_package_that_does_not_take_a_patch_exits_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(tmp_path, EDIT + NATIVE)
+    assert run(["apply", str(bench.recipe), "--to-site-packages", str(bench.site)]) == 1
+    told = capsys.readouterr()
+    assert "needs a native build: csrc/k.cu" in told.out
+    assert "nothing was written" in told.err
+
+
+def test_a_wheel_is_written_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path, EDIT)
+    out = tmp_path / "vllm-0.26.0+mine-py3-none-any.whl"
+    assert run(["apply", str(bench.recipe), "--to-wheel", str(bench.wheel), str(out)]) == 0
+    assert f"written to {out}" in capsys.readouterr().out
+    assert out.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--revert"],
+        ["--empty-compile-caches"],
+        ["--to-site-packages", "d", "--at", "v1"],
+        ["--to-site-packages", "d", "--to", "e"],
+        ["--to-site-packages", "d", "--locked"],
+        ["--to-wheel", __file__, "e", "--revert"],
+        ["--to-wheel", __file__, "e", "--to-site-packages", "d"],
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(recipe: Path, options: list[str]) -> None:
+    assert run(["apply", str(recipe), *options]) == 129

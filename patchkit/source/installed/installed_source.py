@@ -137,6 +137,18 @@ class FolderShelf:
         return commit, None
 
 
+@dataclass(frozen=True)
+class TakenShelf:
+    """A distribution that was read already: whatever is asked for, this is it."""
+
+    package: str
+    commit: Commit
+
+    def take(self, ref: str) -> tuple[Commit, str | None]:  # noqa: ARG002  # there is one
+        """Return the commit."""
+        return self.commit, None
+
+
 def _version_named(upstream: str, ref: str) -> Version:
     try:
         return Version(ref.removeprefix("v"))

@@ -50,8 +50,12 @@ def dump_record(rows: Iterable[Row], like: bytes = b"") -> bytes:
 
 def row_of(path: str, data: bytes) -> Row:
     """Return the row of a file."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return Row(path, f"sha256={digest}", str(len(data)))
+    return Row(path, digest_text(hashlib.sha256(data).hexdigest()), str(len(data)))
+
+
+def digest_text(sha256: str) -> str:
+    """Return a digest (hex) as RECORD writes it."""
+    return f"sha256={base64.urlsafe_b64encode(bytes.fromhex(sha256)).rstrip(b'=').decode()}"
 
 
 def agrees(row: Row, data: bytes) -> bool:
