@@ -21,6 +21,7 @@ from patchkit.verdict.verdict import Answer, Reason, Verdict
 
 ROOT = Path(__file__).parents[1]
 RELEASES = tuple(f"v0.{minor}.0" for minor in range(20, 34))
+FIDELITIES = ("static", "stubbed", "real", "needs-gpu")
 RECIPE = """format: 1
 name: matrix
 upstream: {{vllm: {{package: vllm, ref: {ref}}}}}
@@ -38,7 +39,7 @@ Made by running the repros, without and with the patches that name the issue as 
 ```
 
 `bad → good`: the fault is there, and the patches heal it. `good`: not there. `absent`: the code is not there. `skip`:
-cannot be told here, for the reason named. What a pass proves depends on the fidelity beside each repro: see
+cannot be told here, for the reason named; `needs-gpu`: the repro runs on a GPU only. What a pass proves depends on the fidelity beside each repro: see
 [design](../design.md#what-a-pass-proves). Nothing in this table ran on a GPU.
 
 """
@@ -78,6 +79,8 @@ def judge_cell(opened: OpenedRecipe, repro: str, release: str) -> str:
     chosen = next(one for one in issue.issue.repros if one.name == repro)
     commit = resolve_commit(opened, release)
     without = judge(opened, Question(commit, issue, chosen, "without"))
+    if chosen.fidelity == "needs-gpu" and without.answer is Answer.SKIP:
+        return "needs-gpu"
     if not opened.loaded.recipe.series:
         return word(without)
     with_ = judge(opened, Question(commit, issue, chosen, "with"))
@@ -95,13 +98,13 @@ def word(verdict: Verdict) -> str:
 def main() -> None:
     """Run the repros and print, or write, the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fidelity", action="append", choices=["static", "stubbed", "real"], help="only these")
+    parser.add_argument("--fidelity", action="append", choices=list(FIDELITIES), help="only these")
     parser.add_argument("--issue", action="append", help="only these issues")
     parser.add_argument("--release", action="append", help="only these releases, e.g. v0.26.0")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     options = parser.parse_args()
     issues = [load_issue(path.parent) for path in sorted((ROOT / "issues").glob("*/issue.yaml"))]
-    wanted = options.fidelity or ["static", "stubbed", "real"]
+    wanted = options.fidelity or FIDELITIES
     names = [
         (one.slug, repro.name, repro.fidelity)
         for one in issues
