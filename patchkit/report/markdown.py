@@ -39,8 +39,8 @@ def markdown(report: WatchReport) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return _SPECIAL.sub(r"\\\1", text)
+    """Return text on one line that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.report.html import html
+from tests.report.test_injection import PAYLOADS, poisoned
 from tests.workflows.worlds import linear
 
 FLAGS = (
@@ -56,3 +58,17 @@ def test_the_report_of_a_watch_is_drawn_and_shows_the_turn(tmp_path: Path) -> No
     browse(page, tmp_path / "profile", f"--screenshot={picture}")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size > 10_000  # a blank page of this size compresses to less than half of that
+
+
+@pytest.mark.contract
+def test_nothing_in_a_report_runs_whatever_its_texts_say(tmp_path: Path) -> None:
+    for number, payload in enumerate(PAYLOADS):
+        page = tmp_path / f"report-{number}.html"
+        page.write_text(html(poisoned(payload)), encoding="utf-8")
+        document = browse(page, tmp_path / "profile", "--dump-dom", "--virtual-time-budget=1000").decode()
+        assert "Needs attention" in document
+        title = re.search(r"<title>(.*?)</title>", document, re.DOTALL)
+        assert title is not None
+        assert "deepseek-v4-gb10" in title[1]
+        assert title[1] not in {"owned", "1"}
+        assert not re.search(r"<(script|img|svg|iframe|object)\b", document)
