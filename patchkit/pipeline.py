@@ -20,7 +20,7 @@ from patchkit.recipe.lock import Lock, is_stale, lock_path, read_lock
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
-from patchkit.source.pins import PairedUpstreams
+from patchkit.source.pins import PairedUpstreams, Prefer
 from patchkit.source.source import FactSettings, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.outcome import PatchedTree, SeriesResult
@@ -37,12 +37,16 @@ KEPT = {Answer.GOOD, Answer.BAD}  # a skip may be the machine's fault: it is tol
 
 @dataclass(frozen=True)
 class OpenedRecipe:
-    """A recipe with its upstreams at hand. `lock` is None when there is none or it does not match the recipe."""
+    """A recipe with its upstreams at hand. `lock` is None when there is none or it does not match the recipe.
+
+    `prefer`: which counts when a commit names two commits of the upstream that it is paired with.
+    """
 
     toolkit: Toolkit
     loaded: LoadedRecipe
     sources: Mapping[str, Source]
     lock: Lock | None
+    prefer: Prefer = "newest"
 
     @property
     def settings(self) -> FactSettings:
@@ -53,14 +57,14 @@ class OpenedRecipe:
     @cached_property
     def paired(self) -> PairedUpstreams:
         """Return how to find what a commit of one upstream is paired with."""
-        return PairedUpstreams(self.toolkit, self.loaded.recipe.upstream, self.sources)
+        return PairedUpstreams(self.toolkit, self.loaded.recipe.upstream, self.sources, self.prefer)
 
 
 @dataclass(frozen=True)
 class Question:
     """One repro at one commit, on a tree with or without the series. `fresh`: run even if the answer is known.
 
-    A repro with `pair` runs beside the commit `pair` of the other upstream; None: the one that the commit's files name.
+    A repro with `pair` runs beside the commit `pair` of the other upstream; None: the one that the patched files name.
     `only` names the patches that are applied, None all that `series` says; `requirements` replace the repro's own.
     """
 
@@ -173,16 +177,20 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
     What fails at this commit only (conflict, environment, machine) is a skip verdict; `RequestError` passes through.
     Verdicts good and bad are kept in the store by what went into them, so equal trees share one.
     """
-    if question.repro.pair and question.pair is None:
-        question = replace(question, pair=opened.paired.find(question.commit))
-    if question.repro.pair and question.pair is None:
-        return _skip(question, "", Reason.NO_PAIR, "its files name no commit of the other upstream that is there")
     trees: list[PatchedTree] = []
-    for commit in (question.commit, question.pair) if question.pair else (question.commit,):
-        result = patch_tree(opened, commit, question.series, question.issue.slug, question.only)
+    waiting = [question.commit]
+    while waiting:
+        result = patch_tree(opened, waiting.pop(), question.series, question.issue.slug, question.only)
         if result.patched is None:
             return _skip(question, "", Reason.CONFLICT, _complain(result))
         trees.append(result.patched)
+        if question.repro.pair and len(trees) == 1:
+            question = replace(question, pair=question.pair or opened.paired.find(question.commit, trees[0].id))
+            if question.pair is None:
+                return _skip(
+                    question, "", Reason.NO_PAIR, "its files name no commit of the other upstream that is there"
+                )
+            waiting.append(question.pair)
     try:
         return _judge_trees(opened, question, *trees)
     except InfrastructureFailure as error:

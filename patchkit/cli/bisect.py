@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from patchkit.cli.terminal import emit_json, emit_line, make_toolkit, note, say
 
 EXIT_NOT_FOUND = 1
 EXIT_DIFFERS = 1
+AXES = ("commits", "releases", "pair", "patches")
 FILE = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +38,12 @@ class Bisect(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
+def _check_axis(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or value in AXES or re.fullmatch(r"dependency:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", value):
+        return value
+    raise click.BadParameter(f"{value!r} is none of {', '.join(AXES)}, dependency:NAME", context, parameter)
+
+
 def question_options(function: F) -> F:
     """Add the options that name a bisect: the same words name its journal."""
     for option in reversed(
@@ -46,8 +54,21 @@ def question_options(function: F) -> F:
             click.option("--bad", metavar="REF", default="", help="A newer one with it."),
             click.option(
                 "--axis",
-                type=click.Choice(["commits", "releases"]),
-                help="What lies between: commits (default for git) or releases (default for packages).",
+                metavar="AXIS",
+                callback=_check_axis,
+                help="What lies between: commits (default for git), releases (default for packages), pair (commits, "
+                "each beside the commit that its files name), dependency:NAME (versions of a package); or patches "
+                "(which of the series).",
+            ),
+            click.option(
+                "--at", metavar="REF", default="", help="The commit of patches and dependency [the recipe's]."
+            ),
+            click.option(
+                "--pin",
+                type=click.Choice(["newest", "release"]),
+                default="newest",
+                show_default=True,
+                help="With pair: which counts when the files name a commit and a release.",
             ),
             click.option(
                 "--series",
@@ -91,7 +112,7 @@ def question_options(function: F) -> F:
 @json_option
 @click.pass_context
 def command(context: click.Context, /, recipe: Path, as_json: bool, explain: bool, **chosen: Any) -> int:
-    """Find the first bad commit or release of an issue.
+    """Find the first bad commit, release or version of an issue, or the patches that bring it.
 
     Every finished probe is kept: an interrupted bisect goes on where it stopped when the same command is run again.
     Exit code 0: found and confirmed; 1: a set of suspects, or the ends are not what they were said to be; 130:
@@ -180,6 +201,8 @@ def replay(context: click.Context, /, recipe: Path, as_json: bool, **chosen: Any
 
 
 def _need_ends(context: click.Context, chosen: dict[str, Any]) -> None:
+    if chosen["axis"] == "patches":
+        return
     for name in ("good", "bad"):
         if not chosen[name]:
             raise click.UsageError(f"Missing option '--{name}'.", context)

@@ -113,7 +113,7 @@ class PackageIndex:
         with storage_errors(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
         self._toolkit.progress.step(f"download {sdist.filename}")
-        self._retry(sdist.filename, lambda session: self._fetch(session, sdist, partial))
+        self.ask(sdist.filename, lambda session: self._fetch(session, sdist, partial))
         got = digest_file(partial)
         if got != expected:
             partial.unlink()
@@ -127,7 +127,7 @@ class PackageIndex:
             page = PyPISimple(self.settings.endpoint, session=session).get_project_page(name, timeout=TIMEOUT_SECONDS)
             return select_sdists(name, page.packages)
 
-        return self._retry(name, ask)
+        return self.ask(name, ask)
 
     def _fetch(self, session: requests.Session, sdist: Sdist, partial: Path) -> None:
         """Add to the partial file what is missing; a server that does not know ranges sends all of it again."""
@@ -153,7 +153,7 @@ class PackageIndex:
                 have += len(piece)
                 self._toolkit.progress.advance(f"download {sdist.filename}", have, sdist.size)
 
-    def _retry(self, what: str, ask: Callable[[requests.Session], Answer]) -> Answer:
+    def ask(self, what: str, question: Callable[[requests.Session], Answer]) -> Answer:
         """Ask the index, again when the line drops. Raises `RemoteUnavailable`."""
         index = urlsplit(self.settings.endpoint).netloc or redact(self.settings.endpoint)
         if self._toolkit.offline:
@@ -162,7 +162,7 @@ class PackageIndex:
             time.sleep(pause)
             try:
                 with self._session() as session:
-                    return ask(session)
+                    return question(session)
             except NoSuchProjectError as error:
                 hint = "is `package:` spelt as on the index? pip's index-url says which index is asked"
                 raise RemoteUnavailable(f"{what}: the index {index} has no such package", hint) from error

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from patchkit.report.bisect.axes import fixed_text, noun_of, pair_lines, patches_text
 from patchkit.report.text import flatten, seconds
 from patchkit.search.decision import count_steps
 
@@ -21,6 +22,8 @@ Document = Mapping[str, Any]
 
 def event_text(event: Document) -> str:
     """Return an event as lines for people."""
+    if event.get("axis") == "patches":
+        return patches_text(event)
     texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
     return texts[event["event"]](event)
 
@@ -49,7 +52,8 @@ def _start_text(event: Document) -> str:
     known = f"; {event['known']} probes known from before" if event["known"] else ""
     return (
         f"bisect {event['issue']}/{event['repro']} ({event['fidelity']}, {_SERIES[event['series']]}): "
-        f"{_count(event['commits'], event['axis'])} after {event['good']} (good) up to {event['bad']} (bad){known}"
+        f"{_count(event['commits'], event['axis'])} after {event['good']} (good) up to {event['bad']} (bad)"
+        f"{fixed_text(event)}{known}"
     )
 
 
@@ -81,22 +85,26 @@ def _probe_text(event: Document) -> str:
 
 def _step_text(event: Document) -> str:
     """Tell an answer inside which the search goes on."""
-    return "\n".join([*_found_lines(event), "inside it:"])
+    return "\n".join([*_answer_lines(event), "inside it:" if event["first_bad"] else "the other way:"])
+
+
+def _answer_lines(event: Document) -> list[str]:
+    """Tell what was found, or why nothing was."""
+    if event["candidates"]:
+        return _found_lines(event) if event["first_bad"] else _suspect_lines(event)
+    message = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
+    return [message, f"hint: {event['hint']}"]
 
 
 def _result_text(event: Document) -> str:
-    if event["candidates"]:
-        lines = _found_lines(event) if event["first_bad"] else _suspect_lines(event)
-    else:
-        message = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
-        lines = [message, f"hint: {event['hint']}"]
+    lines = _answer_lines(event)
     lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")
     if event.get("note"):
         lines.append(f"note: {event['note']}")
     if event.get("inside"):
         inner = {**event["inside"], "next": ""}
         lines += [
-            f"inside it, {event['inside']['upstream']}:",
+            f"inside it, {event['inside']['upstream']}{fixed_text(event['inside'])}:",
             *(f"    {line}" for line in _result_text(inner).split("\n")),
         ]
     if event.get("next"):
@@ -105,12 +113,13 @@ def _result_text(event: Document) -> str:
 
 
 def _found_lines(event: Document) -> list[str]:
-    kind, culprit = event["axis"].removesuffix("s"), event["culprit"]
+    kind, culprit = noun_of(event["axis"]), event["culprit"]
     state = "confirmed" if event["confirmed"] else f"not confirmed: {event['message']}"
     lines = [f"{event['first_bad']} is the first bad {kind} ({state}); last good: {event['last_good']}"]
     if culprit:
         author = f"{flatten(culprit['author'])}, " if culprit["author"] else ""
         lines += [f"    {flatten(culprit['subject'])}", f"    {author}{culprit['date']}"]
+    lines += pair_lines(event)
     lines.append(f"fidelity: {event['fidelity']} ({FIDELITY[event['fidelity']]})")
     return lines
 
@@ -128,7 +137,7 @@ def _short(node: str) -> str:
 
 
 def _count(number: int, kind: str) -> str:
-    return _plural(number, kind.removesuffix("s"))
+    return _plural(number, noun_of(kind))
 
 
 def _plural(number: int, word: str) -> str:

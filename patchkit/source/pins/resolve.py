@@ -43,16 +43,12 @@ class Pairing:
         """Return the recipe's name of the other upstream."""
         return self.sources[0].upstream
 
-    def pins(self, commit: Commit) -> tuple[Pin, ...]:
-        """Return what a commit's files name, the preferred first."""
-        return self._reader.read(commit.tree)
-
-    def find(self, commit: Commit) -> Paired | None:
-        """Return what a commit is paired with: the first of its pins that is there; None when none is.
+    def find(self, commit: Commit, tree: str = "") -> Paired | None:
+        """Return what a commit, or a tree made from it, is paired with: the first pin that is there; None without.
 
         Raises `RemoteUnavailable` when only a remote that does not answer could tell.
         """
-        for pin in self.pins(commit):
+        for pin in self._reader.read(tree or commit.tree):
             if (found := self._resolve(pin, commit.time)) is not None:
                 return Paired(found, pin)
         return None

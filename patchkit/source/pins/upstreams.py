@@ -23,25 +23,26 @@ class PairedUpstreams:
     toolkit: Toolkit
     upstreams: Mapping[str, Upstream]
     sources: Mapping[str, Source]
+    prefer: Prefer = "newest"
 
-    def find(self, commit: Commit) -> Commit | None:
-        """Return what a commit's files name; None when they name nothing that is there.
+    def find(self, commit: Commit, tree: str = "") -> Commit | None:
+        """Return what the files of a commit, or of `tree` made from it, name; None when nothing that is there.
 
         Raises `RequestError` when the recipe pairs the upstream with none.
         """
         if commit.upstream not in self._pairings:
             self._pairings[commit.upstream] = self.open(commit.upstream)
-        found = self._pairings[commit.upstream].find(commit)
+        found = self._pairings[commit.upstream].find(commit, tree)
         return found.commit if found else None
 
-    def open(self, upstream: str, prefer: Prefer = "newest") -> Pairing:
+    def open(self, upstream: str) -> Pairing:
         """Return how to find which commit goes with one of an upstream. Raises `RequestError` as `find` does."""
         other = self.upstreams[upstream].pairs_with
         if other is None:
             hint = "`pairs-with` of an upstream names the one whose commit its files name"
             raise RequestError(f"the recipe pairs the upstream {upstream} with none", hint)
         spare = [self._releases[other]] if other in self._releases else []
-        return Pairing(self.sources[upstream], [self.sources[other], *spare], prefer)
+        return Pairing(self.sources[upstream], [self.sources[other], *spare], self.prefer)
 
     def holder(self, commit: Commit) -> Source:
         """Return the source that has a commit: a release that git has no tag for is on the index only."""

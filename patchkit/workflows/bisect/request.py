@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchkit.pipeline import Preference
-from patchkit.source.source import Axis
+from patchkit.source.pins import Prefer
 from patchkit.verdict.verdict import Series
 
 Tell = Callable[[Mapping[str, Any]], None]
@@ -17,6 +17,9 @@ Tell = Callable[[Mapping[str, Any]], None]
 @dataclass(frozen=True)
 class BisectRequest:
     """What to look for, and how. `axis` None: releases for a package, commits for git.
+
+    `at` is the fixed commit of the axes that have one ('': the recipe's own), `pin` which of the two vLLMs that a
+    commit names is its pair.
 
     `confirm`: runs of the culprit that must be bad, and of each parent that must be good, those of the search included.
     `from_git_log`: the output of `git bisect log` whose marks count as known; it names the ends where `good` or `bad`
@@ -28,7 +31,7 @@ class BisectRequest:
     issue: str
     good: str
     bad: str
-    axis: Axis | None = None
+    axis: str | None = None
     series: Series = "others"
     jobs: int = 1
     restart: bool = False
@@ -37,3 +40,5 @@ class BisectRequest:
     confirm: int = 3
     from_git_log: Path | None = None
     emit_revert: str = ""
+    at: str = ""
+    pin: Prefer = "newest"

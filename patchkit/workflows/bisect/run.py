@@ -16,12 +16,14 @@ from patchkit.pipeline import open_recipe
 from patchkit.search import Settings
 from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
+from patchkit.workflows.bisect.axes.open import open_subject
+from patchkit.workflows.bisect.axes.patches import AXIS, open_patches, search_patches
 from patchkit.workflows.bisect.journal.events import Event
 from patchkit.workflows.bisect.journal.gitlog import GitLog, git_log, read_git_log
 from patchkit.workflows.bisect.journal.replay import Replay, replay
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.session import Session
-from patchkit.workflows.bisect.subject import Subject, open_subject
+from patchkit.workflows.bisect.subject import Subject
 
 
 def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
@@ -31,8 +33,22 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
     """
     told = None if request.from_git_log is None else _read_told(request.from_git_log)
     request = _with_ends(request, told)
+    if request.axis == AXIS:
+        return _bisect_patches(toolkit, request, tell)
     subject = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
     result = _search(toolkit, request, subject, tell, _told_nodes(toolkit, request, subject, told))
+    tell(result)
+    return result
+
+
+def _bisect_patches(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
+    """Find the patches of the series that bring the fault; what is searched there are sets, not a graph."""
+    search = open_patches(open_recipe(toolkit, request.recipe, request.source), request)
+    with _alone(toolkit, search.key):
+        journal = Journal(toolkit.cache.folder("bisects", search.key) / "journal.jsonl")
+        if request.restart:
+            journal.clear()
+        result = search_patches(search, journal, tell)
     tell(result)
     return result
 
@@ -48,6 +64,7 @@ def _search(
         session = Session(subject, journal, tell, _settings(request, subject), list(journal.read()))
         session.begin(told)
         result = session.conclude(session.search())
+    result |= subject.findings(result)
     inner = subject.inside(result)
     if isinstance(inner, str):
         return {**result, "note": inner} if inner else result

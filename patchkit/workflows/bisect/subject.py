@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from patchkit.environment.open import environment_id
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge, source_of
+from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
 from patchkit.search import CommitGraph, build_chain, build_graph
 from patchkit.source.commit import Commit
-from patchkit.source.source import Axis, Source
+from patchkit.source.source import Source
 from patchkit.tools.cache import digest_of
 from patchkit.tools.git.objects import CommitRecord
 from patchkit.verdict.verdict import Series, Verdict
-from patchkit.workflows.bisect.request import BisectRequest
 
 
 class Subject(Protocol):
@@ -53,6 +52,9 @@ class Subject(Protocol):
     def advice(self, document: Mapping[str, Any]) -> str:
         """Say what to do with the answer, as a command where there is one."""
 
+    def findings(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what else the result's document says of the answer on this axis."""
+
     def inside(self, document: Mapping[str, Any]) -> Subject | str:
         """Return what lies inside the answer and is searched next; else why nothing is, '' when nothing lies there."""
 
@@ -66,7 +68,7 @@ class CommitSubject:
     issue: LoadedIssue
     repro: Repro
     source: Source
-    axis: Axis
+    axis: str
     series: Series
     good: Commit
     bad: Commit
@@ -99,15 +101,27 @@ class CommitSubject:
         """Say what to do with the answer: a release narrows down to a commit, a commit is looked at."""
         if document["first_bad"] is None:
             return ""
-        if self.axis == "commits":
+        if self.axis != "releases":
             return f"git show {document['first_bad']}"
         ends = ["--good", document["last_good"], "--bad", document["first_bad"], "--axis", "commits", "--source", "git"]
         command = ["patchkit", "bisect", str(self.path), "--issue", f"{self.issue.slug}/{self.repro.name}", *ends]
         return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
 
-    def inside(self, document: Mapping[str, Any]) -> Subject | str:  # noqa: ARG002  # of a commit, nothing smaller
-        """Return that nothing lies inside."""
-        return ""
+    def findings(self, document: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002  # of a commit all is said
+        """Return nothing more."""
+        return {}
+
+    def inside(self, document: Mapping[str, Any]) -> Subject | str:
+        """Return the commits of the release that was found, where git has them."""
+        if self.axis != "releases" or self.source.kind != "git" or document["first_bad"] is None:
+            return ""
+        good, bad = self.source.resolve(document["last_good"]), self.source.resolve(document["first_bad"])
+        try:
+            return replace(
+                self, axis="commits", good=good, bad=bad, graph=make_graph(self.source, "commits", good, bad)
+            )
+        except RequestError as error:
+            return f"the commits of {bad.name} cannot be searched: {error.message}"
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node."""
@@ -145,20 +159,8 @@ def choose_issue(loaded: LoadedRecipe, name: str) -> tuple[LoadedIssue, Repro]:
     return loaded.repros_named(name or slugs[0])[0]
 
 
-def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
-    """Return what the request searches. Raises `RequestError` when it names something that is not there."""
-    issue, repro = choose_issue(opened.loaded, request.issue)
-    source = source_of(opened, issue.issue.upstream)
-    axis: Axis = request.axis or ("releases" if source.kind == "package" else "commits")
-    good, bad = source.resolve(request.good), source.resolve(request.bad)
-    if good.id == bad.id:
-        raise RequestError(f"{request.good} and {request.bad} are the same commit", "the ends must differ")
-    graph = _make_graph(source, axis, good, bad)
-    flaky = request.flaky or repro.flaky
-    return CommitSubject(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky)
-
-
-def _make_graph(source: Source, axis: Axis, good: Commit, bad: Commit) -> CommitGraph:
+def make_graph(source: Source, axis: str, good: Commit, bad: Commit) -> CommitGraph:
+    """Return the releases or commits between two ends. Raises `RequestError` when there are none."""
     try:
         if axis == "releases":
             return build_chain(source.releases(good, bad))

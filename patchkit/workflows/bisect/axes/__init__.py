@@ -1,0 +1,1 @@
+"""The axes on which a bisect searches, a module each."""

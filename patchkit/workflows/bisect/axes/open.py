@@ -1,0 +1,29 @@
+"""From a request to what is searched: the axis says which kind of subject that is."""
+
+from __future__ import annotations
+
+from patchkit.errors import RequestError
+from patchkit.pipeline import OpenedRecipe, source_of
+from patchkit.workflows.bisect.axes.dependency import PREFIX, open_dependency
+from patchkit.workflows.bisect.axes.pair import pair_with
+from patchkit.workflows.bisect.axes.patches import AXIS as PATCHES
+from patchkit.workflows.bisect.request import BisectRequest
+from patchkit.workflows.bisect.subject import CommitSubject, Subject, choose_issue, make_graph
+
+
+def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
+    """Return what the request searches. Raises `RequestError` when it names something that is not there."""
+    if request.axis == PATCHES:
+        raise RequestError("--axis patches searches no line of commits", "run the bisect itself: it goes on, or tells")
+    issue, repro = choose_issue(opened.loaded, request.issue)
+    if request.axis and request.axis.startswith(PREFIX):
+        return open_dependency(opened, request, issue, repro)
+    source = source_of(opened, issue.issue.upstream)
+    axis = request.axis or ("releases" if source.kind == "package" else "commits")
+    good, bad = source.resolve(request.good), source.resolve(request.bad)
+    if good.id == bad.id:
+        raise RequestError(f"{request.good} and {request.bad} are the same commit", "the ends must differ")
+    graph = make_graph(source, axis, good, bad)
+    flaky = request.flaky or repro.flaky
+    subject = CommitSubject(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky)
+    return pair_with(subject, request.pin) if axis == "pair" else subject

@@ -1,0 +1,141 @@
+"""The axis `pair`: each commit is judged beside the commit of the other upstream that its own files name.
+
+A culprit that moves its pin says little: hundreds of commits of the other upstream lie behind the move. So the range
+between the two pins is searched next, at a fixed tree of this upstream: the culprit's, where the fault was seen; or, if
+that is bad beside the old pin too, its parent's. When neither turns, the pin is innocent and the culprit's own changes
+are guilty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from patchkit.errors import RequestError
+from patchkit.pipeline import Question, judge
+from patchkit.source.commit import Commit
+from patchkit.source.pins import Paired, Pairing, Prefer
+from patchkit.tools.cache import digest_of
+from patchkit.verdict.verdict import Verdict
+from patchkit.workflows.bisect.subject import CommitSubject, Subject, make_graph
+
+
+@dataclass(frozen=True)
+class PairSubject(CommitSubject):
+    """Commits of one upstream, each beside its own commit of another: a repro with `pair` is judged so."""
+
+    pairing: Pairing
+
+    def touching(self, loaded: Collection[str]) -> Collection[str]:
+        """Return the commits that change a file that the repro loaded; those that move the pin, if of either tree."""
+        found = frozenset(self.source.touching(self.good, self.bad, loaded))
+        reads_pair = any(name.startswith(f"{self.pairing.name}:") for name in loaded)
+        return found | self.pairing.movers(self.graph.parents) if reads_pair else found
+
+    def findings(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the culprit and its parent are paired with, and which line says so."""
+        if document["first_bad"] is None:
+            return {}
+        before, culprit = self._pairs(document["first_bad"])
+        named = {"before": _describe(before), "culprit": _describe(culprit)}
+        return {"pair": {"upstream": self.pairing.name, **named}}
+
+    def inside(self, document: Mapping[str, Any]) -> Subject | str:
+        """Return the range of the other upstream behind the culprit, when that moves its pin."""
+        if document["first_bad"] is None:
+            return ""
+        old, new = self._pairs(document["first_bad"])
+        if old is None or new is None or old.commit.id == new.commit.id:
+            return ""
+        culprit = self.source.resolve(document["first_bad"])
+        return self._drill(self._parent(culprit.id), culprit, (old, new))
+
+    @property
+    def key(self) -> str:
+        """Name the question by what the answers depend on, which of the pins counts included."""
+        return digest_of([super().key, self.pairing.prefer])[:32]
+
+    def _parent(self, commit: str) -> Commit:
+        return self.source.resolve(self.source.repository.read_commit(commit).parents[0])
+
+    def _pairs(self, culprit: str) -> tuple[Paired | None, Paired | None]:
+        """Return what the culprit's parent is paired with, and what itself is."""
+        return self.pairing.find(self._parent(culprit)), self.pairing.find(self.source.resolve(culprit))
+
+    def _drill(self, parent: Commit, culprit: Commit, pins: tuple[Paired, Paired]) -> Subject | str:
+        """Return the range between two pins beside the culprit; where that cannot be searched, why."""
+        old, new = (paired.commit for paired in pins)
+        source = self.opened.paired.holder(new)
+        if source is not self.opened.paired.holder(old):
+            return f"the pin moves from {old.name} to {new.name}, of which {source.upstream}'s git has only one"
+        axis = "commits" if source.kind == "git" else "releases"
+        try:
+            graph = make_graph(source, axis, old, new)
+        except RequestError as error:
+            back = f"the pin moves from {old.name} to {new.name}, between which nothing is new: {error.message}"
+            return f"{back}; what it loses lies in {new.name}..{old.name}"
+        own = {field.name: getattr(self, field.name) for field in fields(CommitSubject)}
+        return DrillSubject(
+            **{**own, "source": source, "axis": axis, "good": old, "bad": new, "graph": graph},
+            fixed=culprit,
+            other=parent,
+        )
+
+
+@dataclass(frozen=True)
+class DrillSubject(CommitSubject):
+    """Commits of the other upstream, each beside one fixed commit; `other` is fixed next, should nothing turn."""
+
+    fixed: Commit
+    other: Commit | None
+
+    def about(self) -> dict[str, Any]:
+        """Return what every document says of it, and what is fixed."""
+        return {**super().about(), "fixed": {"upstream": self.fixed.upstream, "commit": self.fixed.id}}
+
+    def ask(self, node: str, fresh: bool) -> Verdict:
+        """Return the verdict on the fixed commit beside one of the range, as that one's."""
+        pair = self.source.resolve(node)
+        verdict = judge(self.opened, Question(self.fixed, self.issue, self.repro, self.series, fresh, pair))
+        return replace(verdict, at=pair.name, commit=pair.id, pair=self.fixed.id)
+
+    def touching(self, loaded: Collection[str]) -> Collection[str]:
+        """Return the commits that change a file of theirs that the repro loaded."""
+        mine = f"{self.source.upstream}:"
+        return super().touching([name.removeprefix(mine) for name in loaded if name.startswith(mine)])
+
+    def advice(self, document: Mapping[str, Any]) -> str:
+        """Say where to look."""
+        found = document["first_bad"]
+        return "" if found is None or self.axis == "releases" else f"git show {found}, of {self.source.upstream}"
+
+    def inside(self, document: Mapping[str, Any]) -> Subject | str:
+        """Return the same range beside the other commit when the ends do not turn; else nothing is inside."""
+        if document["candidates"]:
+            return super().inside(document)
+        if self.other is not None:
+            return replace(self, fixed=self.other, other=None)
+        return (
+            f"{self.source.upstream} alone brings no turn: the culprit's own changes do, beside the pin that it moves"
+        )
+
+    @property
+    def key(self) -> str:
+        """Name the question by what the answers depend on, the fixed commit included."""
+        return digest_of([super().key, self.fixed.id])[:32]
+
+
+def pair_with(subject: CommitSubject, prefer: Prefer) -> PairSubject:
+    """Return the same commits, each beside what it names. Raises `RequestError` when the recipe pairs it with none."""
+    opened = replace(subject.opened, prefer=prefer)
+    own = {field.name: getattr(subject, field.name) for field in fields(CommitSubject)}
+    own |= {"opened": opened, "repro": subject.repro.model_copy(update={"pair": True})}
+    return PairSubject(**own, pairing=opened.paired.open(subject.source.upstream))
+
+
+def _describe(paired: Paired | None) -> dict[str, Any] | None:
+    if paired is None:
+        return None
+    commit, pin = paired.commit, paired.pin
+    return {"commit": commit.id, "ref": commit.ref, "subject": commit.subject, "place": pin.place, "text": pin.text}
