@@ -196,8 +196,7 @@ def _outcome_of(hunks: Sequence[HunkResult]) -> Outcome:
 
 def _hunks_for(file: FilePatch, data: bytes) -> tuple[Hunk, ...]:
     """Return the hunks with the line ends of the file, where the patch's own were lost on its way."""
-    lines = data.count(b"\n")
-    if file.crlf and lines and data.count(b"\r\n") == lines:
+    if file.crlf and (lines := data.count(b"\n")) and data.count(b"\r\n") == lines:
         return tuple(hunk.with_crlf() for hunk in file.hunks)
     return file.hunks
 

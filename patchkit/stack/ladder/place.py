@@ -66,6 +66,7 @@ class _Placer:
         default_factory=lambda: {HunkState.APPLIED: 0, HunkState.UPSTREAM: 0}
     )  # of that hunk from its stated line, seen from either side
     index: dict[bytes, list[int]] = field(default_factory=dict)
+    known: tuple[int, int] = (0, 0)  # the byte that was asked for last, and its line
 
     def place(self, number: int, hunk: Hunk) -> HunkResult:
         """Find a hunk's place: where it applies, or where what it makes stands already."""
@@ -84,7 +85,11 @@ class _Placer:
             start = places[result.line - 1]
             self.edits.append((start, start + sum(map(len, before)), b"".join(after)))
         if result.state is not HunkState.FAILED:
-            self._note(hunk, result.line - 1 + len(before if result.state is HunkState.APPLIED else after))
+            self.end = result.line - 1 + len(before if result.state is HunkState.APPLIED else after)
+            self.drift = {
+                HunkState.APPLIED: self.end - (max(hunk.old_start - 1, 0) + len(before)),
+                HunkState.UPSTREAM: self.end - (max(hunk.new_start - 1, 0) + len(after)),
+            }
         return result
 
     def _choose_place(self, number: int, side: _Side, places: Collection[int], state: HunkState) -> HunkResult | None:
@@ -103,15 +108,8 @@ class _Placer:
             return HunkResult(number, HunkState.FAILED, place + 1, 0, message)
         return HunkResult(number, state, place + 1, place - side.start)
 
-    def _note(self, hunk: Hunk, end: int) -> None:
-        self.end = end
-        self.drift = {
-            HunkState.APPLIED: end - (max(hunk.old_start - 1, 0) + len(hunk.old)),
-            HunkState.UPSTREAM: end - (max(hunk.new_start - 1, 0) + len(hunk.new)),
-        }
-
     def _places(self, side: _Side, state: HunkState = HunkState.APPLIED) -> dict[int, int]:
-        """Return every line at which a side stands, with the byte at which that begins, in order."""
+        """Return the lines at which a side stands, with the bytes where they begin: all, or those up to the stated."""
         data, text = self.data, b"".join(side.text)
         if side.text and not (side.text[-1] and all(line.endswith(b"\n") for line in side.text[:-1])):
             return {}  # a newline is missing where no file lacks one
@@ -121,16 +119,23 @@ class _Placer:
             stated = self.drift[state] == 0 and side.start == len(self.lines)
             return {len(self.lines): len(data)} if stated or not data else {}
         places: dict[int, int] = {}
-        line = counted = 0
         start = data.find(text)
         while start >= 0 and not (side.at_begin and start):
             stop = start + len(text)
             ends = stop == len(data) or (text.endswith(b"\n") and not side.at_end)
             if ends and (start == 0 or data[start - 1] == NEWLINE):
-                line, counted = line + data.count(b"\n", counted, start), start
+                line = self._line_at(start)
                 places[line] = start
+                if line == side.start and self.drift[state] == 0:
+                    break  # as stated: wherever else it stands
             start = data.find(text, start + 1)
         return places
+
+    def _line_at(self, position: int) -> int:
+        """Return the number of lines that end before a byte."""
+        near, line = self.known if self.known[0] <= position else (0, 0)
+        self.known = (position, line + self.data.count(b"\n", near, position))
+        return self.known[1]
 
     @cached_property
     def lines(self) -> list[bytes]:

@@ -23,6 +23,7 @@ class View:
     leaving: frozenset[str] = frozenset()  # what the patch renames: another file may take its place
     written: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
+    located: dict[str, tuple[str, Entry] | None] = field(default_factory=dict)  # in the base
 
     def read(self, path: str) -> tuple[int, bytes] | None:
         """Return mode and bytes of the file at a path, None when there is none. Submodules read as empty."""
@@ -32,7 +33,7 @@ class View:
 
     def read_base(self, path: str) -> tuple[int, bytes] | None:
         """Return mode and bytes of a file before the patch; of one that only the patch made, as it is now."""
-        entry = self.repository.entry(self.tree, path)
+        entry = self._entry(path)
         if entry is None:
             return self.written.get(path)
         return entry.mode, b"" if entry.mode == SUBMODULE else self.repository.read_blob(entry.blob)
@@ -40,7 +41,7 @@ class View:
     def occupied(self, path: str) -> bool:
         """Return whether a rename or copy would overwrite something at a path."""
         free = path in self.deleted or path in self.leaving
-        return path in self.written or (not free and self.repository.entry(self.tree, path) is not None)
+        return path in self.written or (not free and self._entry(path) is not None)
 
     def write(self, path: str, mode: int, data: bytes) -> None:
         """Set a file."""
@@ -57,13 +58,20 @@ class View:
 
     def obstacle(self, path: str) -> str:
         """Return why nothing may be written at a path: it is, or lies below, a symlink or submodule; else ''."""
-        parts = path.split("/")
-        for length in range(1, len(parts) + 1):
-            above = "/".join(parts[:length])
-            entry = None if above in self.deleted else self.repository.entry(self.tree, above)
-            if entry is not None and entry.mode not in REGULAR:
-                return f"{above} is a {'submodule' if entry.mode == SUBMODULE else 'symlink'}, which no patch may touch"
-        return ""
+        found = self._locate(path)
+        if found is None or found[0] in self.deleted or found[1].mode in REGULAR:
+            return ""
+        above, entry = found
+        return f"{above} is a {'submodule' if entry.mode == SUBMODULE else 'symlink'}, which no patch may touch"
+
+    def _entry(self, path: str) -> Entry | None:
+        found = self._locate(path)
+        return found[1] if found is not None and found[0] == path else None
+
+    def _locate(self, path: str) -> tuple[str, Entry] | None:
+        if path not in self.located:
+            self.located[path] = self.repository.locate(self.tree, path)
+        return self.located[path]
 
     def store(self) -> str:
         """Store the files and return the id of the new tree.

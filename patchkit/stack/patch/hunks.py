@@ -40,8 +40,37 @@ def _read_hunk(lines: Lines) -> Hunk:
     if not found:
         lines.fail("a hunk header that cannot be read")
     line = lines.number
-    old_left, new_left = (1 if found[group] is None else int(found[group]) for group in (2, 4))
+    counts = tuple(1 if found[group] is None else int(found[group]) for group in (2, 4))
     lines.at += 1
+    body = _plain_body(lines, *counts) or _read_body(lines, line, *counts)
+    if all(text[0] == CONTEXT for text in body):
+        lines.fail("a hunk that changes nothing", line)
+    return Hunk(line, int(found[1]), int(found[3]), body, found[5])
+
+
+def _plain_body(lines: Lines, old_left: int, new_left: int) -> tuple[bytes, ...]:
+    """Take the lines of a hunk of which each is what its first byte says; of all others take nothing, return none."""
+    start = lines.at
+    for at in range(start, len(lines.lines)):
+        tag = lines.lines[at][0]
+        if tag == CONTEXT:
+            old_left, new_left = old_left - 1, new_left - 1
+        elif tag == ADDED:
+            new_left -= 1
+        elif tag == REMOVED:
+            old_left -= 1
+        else:
+            return ()
+        if old_left <= 0 >= new_left:
+            if old_left or new_left or lines.peek(at + 1 - start).startswith(b"\\"):
+                return ()
+            lines.at = at + 1
+            return tuple(lines.lines[start : at + 1])
+    return ()
+
+
+def _read_body(lines: Lines, line: int, old_left: int, new_left: int) -> tuple[bytes, ...]:
+    """Take the lines of any hunk; `line` is where it begins."""
     body: list[bytes] = []
     while old_left or new_left:
         text = _hunk_line(lines)
@@ -54,9 +83,7 @@ def _read_hunk(lines: Lines) -> Hunk:
         if lines.peek().startswith(b"\\"):
             body[-1] = text[:-1] if text.endswith(b"\n") else text
             lines.at += 1
-    if all(text[0] == CONTEXT for text in body):
-        lines.fail("a hunk that changes nothing", line)
-    return Hunk(line, int(found[1]), int(found[3]), tuple(body), found[5])
+    return tuple(body)
 
 
 def _hunk_line(lines: Lines) -> bytes:

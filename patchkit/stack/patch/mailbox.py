@@ -33,7 +33,7 @@ def parse_patches(data: bytes, strip: int = 1, root: str = "") -> tuple[Patch, .
         raise MalformedPatch(1, "is UTF-16 text, as PowerShell's > writes it; git diff --output=FILE writes it right")
     data = data.removeprefix(codecs.BOM_UTF8)
     naming = Naming(strip, root)
-    markers = _MARKERS.search(data)
+    markers = _MARKERS.search(data) if b"\r\n" in data else None
     crlf = markers is not None and markers[0].count(b"\r\n") == 2
     if crlf:
         data = data.replace(b"\r\n", b"\n")
@@ -46,6 +46,8 @@ def parse_patches(data: bytes, strip: int = 1, root: str = "") -> tuple[Patch, .
 
 def _split_mails(data: bytes) -> list[tuple[int, bytes]]:
     """Return each mail without its `From ` line, with the line it begins at; all of the file when it is no mailbox."""
+    if not data.startswith(b"From ") and b"\nFrom " not in data:
+        return [(1, data)]
     starts = [found for found in _MAIL.finditer(data) if found.start() == 0 or data[found.start() - 1] == 0x0A]
     if not starts or data[: starts[0].start()].strip():
         return [(1, data)]

@@ -99,6 +99,14 @@ class Repository:
 
     def entry(self, tree: str, path: str) -> Entry | None:
         """Return the file at a path, None when there is none (or a folder). Raises `KeyError` for an unknown tree."""
+        found = self.locate(tree, path)
+        return found[1] if found is not None and found[0] == path else None
+
+    def locate(self, tree: str, path: str) -> tuple[str, Entry] | None:
+        """Return the file at a path or, where a file, symlink or submodule stands above it, that one; with its path.
+
+        Raises `KeyError` for an unknown tree.
+        """
         return find_entry(self._session.read_folder, tree, path)
 
     def read(self, tree: str, path: str) -> bytes | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 DEEPEST = 200  # folders in each other; trees are walked by recursion, and no product comes near
 
 
@@ -37,6 +39,7 @@ def leaves_root(path: str, target: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=4096)  # the parts of a tree's paths are few
 def _is_git_folder(part: str) -> bool:
     """Return whether a name is `.git` on any file system: case, NTFS's trailing dots, short name and streams, HFS's
     ignorable characters."""

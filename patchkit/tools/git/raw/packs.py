@@ -25,8 +25,9 @@ class RawObject(NamedTuple):
 
 def object_id(kind: int, data: bytes) -> str:
     """Return git's id of an object (SHA-1)."""
-    head = b"%s %d\0" % (NAMES[kind], len(data))
-    return hashlib.sha1(head + data, usedforsecurity=False).hexdigest()
+    digest = hashlib.sha1(b"%s %d\0" % (NAMES[kind], len(data)), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def write_pack(folder: Path, objects: Sequence[tuple[str, RawObject]]) -> None:

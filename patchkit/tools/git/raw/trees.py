@@ -7,7 +7,7 @@ does not touch is copied as it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 FILE_MODES = frozenset({0o100644, 0o100755, 0o120000, 0o160000})  # file, executable, symlink, submodule: all git knows
@@ -56,18 +56,28 @@ def format_folder(folder: Folder) -> bytes:
     return b"".join(folder.values())
 
 
-def find_entry(read: ReadFolder, tree: str, path: str) -> Entry | None:
-    """Return the file at a path; None when there is none, or a folder."""
-    raw = _find(read, tree, path)
-    return None if raw is None or raw.startswith(_FOLDER) else _entry_of(raw)
+def find_entry(read: ReadFolder, tree: str, path: str) -> tuple[str, Entry] | None:
+    """Return the file at a path, or in the place of a folder above it, with where it is; None when there is none."""
+    *above, last = path.encode("utf-8", "surrogateescape").split(b"/")
+    for depth, name in enumerate(above, 1):
+        raw = read(tree).get(name)
+        if raw is None:
+            return None
+        if not raw.startswith(_FOLDER):
+            return "/".join(path.split("/")[:depth]), _entry_of(raw)
+        tree = _id_of(raw)
+    raw = read(tree).get(last)
+    return None if raw is None or raw.startswith(_FOLDER) else (path, _entry_of(raw))
 
 
 def find_folder(read: ReadFolder, tree: str, path: str) -> str | None:
     """Return the tree of the folder at a path ('' is the root), None when there is none."""
-    if not path:
-        return tree
-    raw = _find(read, tree, path)
-    return _id_of(raw) if raw is not None and raw.startswith(_FOLDER) else None
+    for name in filter(None, path.encode("utf-8", "surrogateescape").split(b"/")):
+        raw = read(tree).get(name)
+        if raw is None or not raw.startswith(_FOLDER):
+            return None
+        tree = _id_of(raw)
+    return tree
 
 
 def walk_tree(read: ReadFolder, tree: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
@@ -93,10 +103,8 @@ def diff_trees(read: ReadFolder, old: str, new: str) -> tuple[Delta, ...]:
 
 def _diff(read: ReadFolder, old: str, new: str, prefix: str) -> Iterator[Delta]:
     before, after = (read(tree) if tree else {} for tree in (old, new))
-    for name in before.keys() | after.keys():
+    for name in _differing(before, after):
         sides = before.get(name), after.get(name)
-        if sides[0] == sides[1]:
-            continue
         path = prefix + decode_name(name)
         trees = ["" if raw is None or not raw.startswith(_FOLDER) else _id_of(raw) for raw in sides]
         if any(trees):
@@ -104,6 +112,14 @@ def _diff(read: ReadFolder, old: str, new: str, prefix: str) -> Iterator[Delta]:
         files = [None if raw is None or raw.startswith(_FOLDER) else _entry_of(raw) for raw in sides]
         if any(files):
             yield Delta(path, files[0], files[1])
+
+
+def _differing(before: Folder, after: Folder) -> Iterable[bytes]:
+    """Return the names whose entries differ; in folders with the same names, made one from the other, that is quick."""
+    if list(before) == list(after):
+        pairs = zip(before, before.values(), after.values(), strict=True)
+        return [name for name, old, new in pairs if old is not new and old != new]
+    return [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
 
 
 # --- editing ---
@@ -132,16 +148,15 @@ class Editor:
         for (part, *rest), entry in changes.items():
             if rest:
                 deeper.setdefault(part, {})[tuple(rest)] = entry
-        for name, new in here.items():
-            if new is None and _holds_file(folder, name, where):
-                del folder[name]
+        for name in [name for name, entry in here.items() if entry is None and _holds_file(folder, name, where)]:
+            del folder[name]
         for part, inner in deeper.items():
             self._edit_inner(folder, part, inner, where)
         for name, new in here.items():
             if new is not None:
                 _holds_file(folder, name, where)
                 folder[name] = b"%o %s\0%s" % (new.mode, name, bytes.fromhex(new.blob))
-        return folder if _is_alike(before, folder) else dict(sorted(folder.items(), key=_order))
+        return _in_order(before, folder, [*here, *(part.encode() for part in deeper)])
 
     def _edit_inner(self, folder: dict[bytes, bytes], part: str, inner: Changes, where: str) -> None:
         name = part.encode()
@@ -157,12 +172,12 @@ class Editor:
             del folder[name]
 
 
-def _is_alike(before: Folder, after: Folder) -> bool:
-    """Return whether two folders have the same names, and of the same kind, so that their order is the same."""
-    return before.keys() == after.keys() and all(
-        raw is before[name] or raw.startswith(_FOLDER) == before[name].startswith(_FOLDER)
-        for name, raw in after.items()
-    )
+def _in_order(before: Folder, after: Folder, changed: Iterable[bytes]) -> Folder:
+    """Return a folder in git's order, which it has where the same names are of the same kinds as before."""
+    kinds = ((before.get(name, b"").startswith(_FOLDER), after.get(name, b"").startswith(_FOLDER)) for name in changed)
+    if before.keys() == after.keys() and all(old == new for old, new in kinds):
+        return after
+    return dict(sorted(after.items(), key=_order))
 
 
 def _holds_file(folder: Folder, name: bytes, where: str) -> bool:
@@ -179,17 +194,6 @@ def _order(item: tuple[bytes, bytes]) -> bytes:
 
 
 # --- entries ---
-
-
-def _find(read: ReadFolder, tree: str, path: str) -> bytes | None:
-    """Return the raw entry at a path."""
-    *above, last = path.encode("utf-8", "surrogateescape").split(b"/")
-    for name in above:
-        raw = read(tree).get(name)
-        if raw is None or not raw.startswith(_FOLDER):
-            return None
-        tree = _id_of(raw)
-    return read(tree).get(last)
 
 
 def _id_of(raw: bytes) -> str:
