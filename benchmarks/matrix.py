@@ -39,8 +39,8 @@ Made by running the repros, without and with the patches that name the issue as 
 ```
 
 `bad → good`: the fault is there, and the patches heal it. `good`: not there. `absent`: the code is not there. `skip`:
-cannot be told here, for the reason named; `needs-gpu`: the repro runs on a GPU only. What a pass proves depends on the fidelity beside each repro: see
-[design](../design.md#what-a-pass-proves). Nothing in this table ran on a GPU.
+cannot be told here, for the reason named. `needs-gpu`: the repro runs on a GPU only. What a pass proves depends on the
+fidelity beside each repro: see [design](../design.md#what-a-pass-proves). Nothing in this table ran on a GPU.
 
 """
 
