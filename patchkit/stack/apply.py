@@ -33,19 +33,26 @@ class Step:
 def apply_series(source: Source, base: Tree, series: Sequence[StackPatch], facts: Facts) -> SeriesResult:
     """Apply patches one on top of the other; after one that fails the rest is tried on the tree without it.
 
-    Nothing but objects is written to the store. Raises `RequestError` for what is wrong at every commit (a commit to
-    revert that upstream does not have).
+    Nothing but the objects of a tree that stands is written to the store. The gate looks at exact results too. Raises
+    `RequestError` for what is wrong at every commit (a commit to revert that upstream does not have).
     """
-    ground = Ground(source, base.commit, base.id, open_lineage(source, base.commit))
-    steps = tuple(walk_series(ground, series, facts))
-    records = tuple(step.record for step in steps)
-    tree = steps[-1].attempt.tree if steps else base.id
-    stands = all(record.outcome.stands for record in records)
-    return SeriesResult(records, PatchedTree(tree, base, records) if stands else None)
+    ground = Ground(source, base.commit, base.id, open_lineage(source, base.commit), thorough=True)
+    with source.repository.draft() as keep:
+        steps = tuple(walk_series(ground, series, facts))
+        records = tuple(step.record for step in steps)
+        if not all(record.outcome.stands for record in records):
+            return SeriesResult(records, None)
+        tree = steps[-1].attempt.tree if steps else base.id
+        keep(tree)
+    return SeriesResult(records, PatchedTree(tree, base, records))
 
 
 def walk_series(ground: Ground, series: Sequence[StackPatch], facts: Facts) -> Iterator[Step]:
-    """Apply patches one on top of the other from a ground on, and yield what became of each."""
+    """Apply patches one on top of the other from a ground on, and yield what became of each.
+
+    What is made on the way goes to the store, or into the draft that is open around it. Exact results are as their
+    author wrote them, so they pass the gate only where the ground is thorough.
+    """
     records: list[PatchRecord] = []
     repository = ground.source.repository
     for patch in series:
@@ -53,6 +60,7 @@ def walk_series(ground: Ground, series: Sequence[StackPatch], facts: Facts) -> I
         deltas: tuple[Delta, ...] = ()
         if not (ground.dry and attempt.method == EXACT):
             deltas = repository.diff(ground.tree, attempt.tree)
+        if ground.thorough or attempt.method != EXACT:
             attempt = _pass_gate(repository, ground.tree, attempt, deltas)
         records.append(_record(patch, attempt, deltas))
         yield Step(patch, ground.tree, attempt, records[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from patchkit.errors import RequestError
@@ -31,7 +32,8 @@ class Ground:
     base: Commit
     tree: str
     lineage: Lineage | None = None
-    dry: bool = False  # only whether it lands counts (see `Footing`): no gate for what is exact, nor its files
+    dry: bool = False  # only whether it lands counts (see `Footing`): not which files an exact result changes
+    thorough: bool = False  # the gate looks at exact results too
 
 
 def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
@@ -49,7 +51,10 @@ def apply_change(ground: Ground, patch: StackPatch, change: Change) -> Attempt:
 
 def read_diff(folder: Path, change: ChangePatch) -> tuple[Patch, ...]:
     """Return the patches of a diff without the files that `exclude` leaves out. Raises `MalformedPatch`."""
-    return _without(parse_patches(_read_file(folder / change.patch), change.strip, change.root), change.exclude)
+    return _without(parse_once(_read_file(folder / change.patch), change.strip, change.root), change.exclude)
+
+
+parse_once = lru_cache(maxsize=64)(parse_patches)  # by content: a bisect or a window reads each diff many times
 
 
 def _apply_diff(ground: Ground, folder: Path, change: ChangePatch) -> Attempt:
@@ -67,6 +72,8 @@ def _apply_diff(ground: Ground, folder: Path, change: ChangePatch) -> Attempt:
 
 
 def _without(patches: Sequence[Patch], globs: Sequence[str]) -> tuple[Patch, ...]:
+    if not globs:
+        return tuple(patches)
     kept = (
         Patch(patch.header, tuple(file for file in patch.files if not matches(file.path, globs))) for patch in patches
     )
@@ -77,7 +84,7 @@ def _names_files(ground: Ground, folder: Path, change: ChangePatch) -> bool:
     """Return whether a diff names a file of the tree when nothing is stripped from its names."""
     try:
         data = _read_file(folder / change.patch)
-        files = [file for patch in parse_patches(data, 0, change.root) for file in patch.files]
+        files = [file for patch in parse_once(data, 0, change.root) for file in patch.files]
     except MalformedPatch:
         return False
     return any(ground.source.repository.entry(ground.tree, file.path) for file in files)

@@ -31,9 +31,10 @@ def examine_series(source: Source, base: Tree, series: Sequence[StackPatch], fac
     lineage = open_lineage(source, base.commit)
     if lineage is not None:
         lineage.expected = frozenset(path for patch in series for path in paths_of(patch, facts)[:WITNESSES])
-    ground = Ground(source, base.commit, base.id, lineage)
-    steps = walk_series(ground, series, facts)
-    return RefStatus(base.commit, tuple(_examine(base.repository, step, facts, lineage) for step in steps))
+    ground = Ground(source, base.commit, base.id, lineage, thorough=True)
+    with source.repository.draft():
+        steps = walk_series(ground, series, facts)
+        return RefStatus(base.commit, tuple(_examine(source.repository, step, facts, lineage) for step in steps))
 
 
 def diffs_of(patch: StackPatch, facts: Facts) -> tuple[Patch, ...]:
