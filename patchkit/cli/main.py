@@ -15,6 +15,7 @@ VERBS = {
     "lock": "Resolve every moving part of a recipe into recipe.lock.",
     "apply": "Apply the recipe's series to the tree of a commit and tell what became of every patch.",
     "status": "Tell how each patch and hunk stands against other commits, and which commit made it so.",
+    "import": "Take a pull request, commit, diff or mailbox into a library as a patch.",
     "refresh": "Rewrite the diffs of a series against the tree where they now land.",
     "export": "Write the recipe's series as files that need no patchkit: for git am, or one diff.",
     "repro": "Run the recipe's repros, without the series and with it.",
@@ -41,7 +42,8 @@ class Verbs(click.Group):
         del ctx
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
+        module = {"import": "import_patch"}.get(cmd_name, cmd_name)  # a word of Python's names no module
+        command = importlib.import_module(f"patchkit.cli.{module}").command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from patchkit.errors import RequestError
+from patchkit.errors import InvalidFile, RequestError
+from patchkit.recipe.load import check_files
 from patchkit.tools.cache import storage_errors
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+def write_folder(folder: Path, files: Mapping[str, bytes], check: Callable[[Path], None] | None = None) -> None:
     """Make a folder of files by their names, which may have folders in them; replaces what is there.
 
-    Raises `StoreFailure`, and then what was there is there again.
+    `check` sees the folder before it gets its name, and may raise. Raises `StoreFailure`. Either way, what was there is
+    there again.
     """
     fresh = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
     old = fresh.with_name(fresh.name + ".old")
@@ -24,6 +26,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             for name, data in files.items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / name).write_bytes(data)
+        if check is not None:
+            check(fresh)
+        with storage_errors(folder.parent):
             if folder.exists():
                 folder.rename(old)
             fresh.rename(folder)
@@ -32,6 +37,12 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             old.rename(folder)
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def check_valid(folder: Path) -> None:
+    """Raise `InvalidFile` with everything that is wrong with the recipe, patch and issue files of a folder."""
+    if problems := check_files((folder,)):
+        raise InvalidFile(problems)
 
 
 def check_absent(folder: Path, hint: str) -> None:
