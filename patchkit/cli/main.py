@@ -11,6 +11,7 @@ from patchkit import __version__
 from patchkit.cli.terminal import Settings
 
 VERBS = {
+    "new": "Make a new recipe, patch or issue that says what to fill in.",
     "check": "Check recipe, patch and issue files.",
     "lock": "Resolve every moving part of a recipe into recipe.lock.",
     "apply": "Apply the recipe's series to the tree of a commit and tell what became of every patch.",

@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from patchkit.errors import InvalidFile, RequestError
+from patchkit.recipe.folder import is_slug
 from patchkit.recipe.load import check_files
 from patchkit.tools.cache import storage_errors
+
+LONGEST_NAME = 80  # as the model has it
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], check: Callable[[Path], None] | None = None) -> None:
@@ -43,6 +46,13 @@ def check_valid(folder: Path) -> None:
     """Raise `InvalidFile` with everything that is wrong with the recipe, patch and issue files of a folder."""
     if problems := check_files((folder,)):
         raise InvalidFile(problems)
+
+
+def check_name(name: str) -> None:
+    """Raise `RequestError` for a text that is no name of a folder of a library."""
+    if not is_slug(name) or len(name) > LONGEST_NAME:
+        message = f"{name}: must be lower-case letters, digits, `.`, `_` and `-`, at most {LONGEST_NAME}"
+        raise RequestError(message, "like long-prefill")
 
 
 def check_absent(folder: Path, hint: str) -> None:

@@ -23,7 +23,7 @@ def add_to_series(text: str, slug: str) -> str:
     series = next((value for key, value in root.value if key.value == "series"), None)
     if series is not None and slug in _names(series):
         return text
-    added = _insert(text, root, series, slug)
+    added = _insert(text, root, series, slug if yaml.safe_load(slug) == slug else f'"{slug}"')
     before, after = _load(text), _load(added)
     if after != {**before, "series": [*(before.get("series") or []), slug]}:
         raise RequestError("the recipe's `series:` is written in a way that no entry can be added to", BY_HAND)

@@ -60,3 +60,10 @@ def test_what_cannot_be_told_is_left_to_the_person(text: str) -> None:
     with pytest.raises(RequestError) as caught:
         add_to_series(text, "two")
     assert caught.value.hint == "add it by hand"
+
+
+@pytest.mark.parametrize("slug", ["0.26", "no", "1e3", "0123456", "12", "on"])
+def test_a_name_that_yaml_reads_as_something_else_is_quoted(slug: str) -> None:
+    added = add_to_series(HEAD + "series: [one]\n", slug)
+    assert yaml.safe_load(added)["series"] == ["one", slug]
+    assert add_to_series(added, slug) == added

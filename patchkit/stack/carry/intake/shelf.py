@@ -11,6 +11,7 @@ from patchkit.errors import InvalidFile, RequestError
 from patchkit.recipe.folder import is_slug
 from patchkit.recipe.load import load_patch
 from patchkit.recipe.model import ChangePatch, Imported, Patch
+from patchkit.recipe.writing.folder import check_name
 from patchkit.recipe.writing.patch_file import replace_imported
 from patchkit.stack.carry.intake.arrival import Arrival, make_slug
 from patchkit.tools.cache import remove_path, write_atomically
@@ -44,8 +45,8 @@ class Shelf:
 
         Raises `RequestError` for a name that is taken by something else, or by another state without `update`.
         """
-        if name is not None and not is_slug(name):
-            raise RequestError(f"--name {name}: must be lower-case letters, digits, `.`, `_` and `-`", "like fix-moe")
+        if name is not None:
+            check_name(name)
         places: list[Place] = []
         for number, arrival in enumerate(arrivals, 1):
             slug = name and (f"{name}-{number}" if arrivals[1:] else name)
