@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from patchkit.environment.installed.overlay import Overlay
 from patchkit.environment.open import EnvironmentRequest, PairTree, environment_id, open_environment
-from patchkit.errors import BuildFailed, InfrastructureFailure, RequestError, StageFailure
+from patchkit.errors import BuildFailed, InfrastructureFailure, PatchConflict, RequestError, StageFailure
 from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.load import load_recipe
@@ -179,20 +180,18 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
     """
     trees: list[PatchedTree] = []
     waiting = [question.commit]
-    while waiting:
-        result = patch_tree(opened, waiting.pop(), question.series, question.issue.slug, question.only)
-        if result.patched is None:
-            return _skip(question, "", Reason.CONFLICT, _complain(result))
-        trees.append(result.patched)
-        if question.repro.pair and len(trees) == 1:
-            question = replace(question, pair=question.pair or opened.paired.find(question.commit, trees[0].id))
-            if question.pair is None:
-                return _skip(
-                    question, "", Reason.NO_PAIR, "its files name no commit of the other upstream that is there"
-                )
-            waiting.append(question.pair)
     try:
+        while waiting:
+            trees.append(_patch(opened, question, waiting.pop()))
+            if question.repro.pair and len(trees) == 1:
+                question = replace(question, pair=question.pair or opened.paired.find(question.commit, trees[0].id))
+                if question.pair is None:
+                    told = "its files name no commit of the other upstream that is there"
+                    return _skip(question, "", Reason.NO_PAIR, told)
+                waiting.append(question.pair)
         return _judge_trees(opened, question, *trees)
+    except PatchConflict as error:
+        return _skip(question, "", Reason.CONFLICT, error.message)
     except InfrastructureFailure as error:
         return _skip(question, trees[0].id, Reason.INFRASTRUCTURE, error.message)
     except StageFailure as error:
@@ -200,10 +199,13 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
         return _skip(question, trees[0].id, reason, error.message)
 
 
-def _complain(result: SeriesResult) -> str:
-    """Tell which patches do not stand."""
-    failed = (record for record in result.records if not record.outcome.stands)
-    return "; ".join(f"{record.patch}: {record.outcome}: {record.detail}" for record in failed)
+def _patch(opened: OpenedRecipe, question: Question, commit: Commit) -> PatchedTree:
+    """Return the tree of a commit with the series of a question. Raises `PatchConflict`."""
+    result = patch_tree(opened, commit, question.series, question.issue.slug, question.only)
+    if result.patched is None:
+        failed = (record for record in result.records if not record.outcome.stands)
+        raise PatchConflict("; ".join(f"{record.patch}: {record.outcome}: {record.detail}" for record in failed))
+    return result.patched
 
 
 def is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
@@ -228,7 +230,7 @@ def _judge_trees(
     opened: OpenedRecipe, question: Question, patched: PatchedTree, pair: PatchedTree | None = None
 ) -> Verdict:
     toolkit, issue, repro = opened.toolkit, question.issue, question.repro
-    request = environment_request(opened, repro)
+    request = replace(environment_request(opened, repro), overlays=_overlays(opened, question))
     if question.requirements is not None:
         request = replace(request, requirements=question.requirements)
     key = _test_key(opened, question, [patched, pair] if pair else [patched], environment_id(toolkit, request))
@@ -242,24 +244,25 @@ def _judge_trees(
     with open_environment(toolkit, request, patched.id, patched.base.repository, beside) as environment:
         evidence = run_repro(toolkit, environment, run)
     mark = grade(evidence, issue.issue, repro)
-    verdict = Verdict(
-        issue=issue.slug,
-        repro=repro.name,
-        at=question.commit.name,
-        commit=question.commit.id,
-        tree=patched.id,
-        series=question.series,
+    verdict = replace(
+        _skip(question, patched.id, mark.reason, mark.detail),
         answer=mark.answer,
-        reason=mark.reason,
-        detail=mark.detail,
-        fidelity=repro.fidelity,
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
-        pair=question.pair.id if question.pair else None,
     )
     if keeps and verdict.answer in KEPT:
         toolkit.cache.write_record("verdicts", key, to_record(verdict))
     return verdict
+
+
+def _overlays(opened: OpenedRecipe, question: Question) -> tuple[Overlay, ...]:
+    """Return what the series makes of upstreams that a repro finds installed. Raises `PatchConflict`."""
+    found = (
+        Overlay(upstream.wheel or name, _patch(opened, question, resolve_commit(opened, upstream=name)))
+        for name, upstream in opened.loaded.recipe.upstream.items()
+        if upstream.is_installed and question.series != "without"
+    )
+    return tuple(overlay for overlay in found if overlay.deltas)
 
 
 def _test_key(opened: OpenedRecipe, question: Question, trees: list[PatchedTree], environment: str) -> str:

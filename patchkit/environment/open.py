@@ -11,6 +11,7 @@ from typing import Literal
 
 from patchkit.environment.caches import PrivateRoots, build_variables, make_roots
 from patchkit.environment.environment import Environment
+from patchkit.environment.installed.overlay import Overlay, make_overlay
 from patchkit.environment.local import Interpreter, find_interpreter
 from patchkit.environment.pool import MARK, PAIR_MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
@@ -25,7 +26,8 @@ from patchkit.tools.toolkit import Toolkit
 class EnvironmentRequest:
     """What a recipe asks for. Without `requirements` the interpreter is used as it is: `python`, or patchkit's own.
 
-    With the network `none` a probe sees nothing but a loopback of its own.
+    With the network `none` a probe sees nothing but a loopback of its own. `overlays` are patched files of packages
+    that are installed there.
     """
 
     requirements: Path | None = None
@@ -33,6 +35,7 @@ class EnvironmentRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     model_caches: tuple[str, ...] = ()
     network: Literal["host", "none"] = "host"
+    overlays: tuple[Overlay, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,31 +61,31 @@ def open_environment(
 ) -> Iterator[Environment]:
     """Hold an environment in which a tree can be run: the tree on disk, in a folder nobody else uses meanwhile.
 
-    With a pair, both trees are on disk and on PYTHONPATH, this one first.
-
-    Raises `BuildFailed`, `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives
-    no namespace to a probe that must not see the network.
+    With a pair, both trees are on disk and on PYTHONPATH, this one first. Raises `BuildFailed`,
+    `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives no namespace.
     """
     base = interpreter = _check_place(toolkit, request)
     if request.requirements is not None:
         interpreter = find_interpreter(toolkit, str(make_venv(toolkit, base, request.requirements)))
     identity = _id_of(base, request)
+    overlays = tuple(make_overlay(toolkit, overlay, interpreter.libraries) for overlay in request.overlays)
     with contextlib.ExitStack() as stack:
         slots = [stack.enter_context(hold_slot(toolkit.cache, repository, patched_tree_id))]
         if pair is not None:
             slots.append(stack.enter_context(hold_slot(toolkit.cache, pair.repository, pair.id)))
         roots = stack.enter_context(make_roots(slots[0].path, toolkit.env))
         shared = toolkit.cache.scratch("bytecode") / identity[:20]
-        renewal = _Renewal(tuple(slots), roots, interpreter, shared)
+        renewal = _Renewal(tuple(slots), roots, (*interpreter.libraries, *overlays), shared)
         renewal.share()
         variables = build_variables(toolkit.env, request.env, request.model_caches, roots)
+        places = [*(str(slot.root) for slot in slots), *map(str, overlays)]
         marks = {mark: str(slot.path) for mark, slot in zip((MARK, PAIR_MARK), slots, strict=False)}
         yield Environment(
             id=identity,
             python=interpreter.path,
             tree=slots[0].root,
             tree_id=patched_tree_id,
-            variables={**variables, "PYTHONPATH": os.pathsep.join(str(slot.root) for slot in slots), **marks},
+            variables={**variables, "PYTHONPATH": os.pathsep.join(places), **marks},
             versions=interpreter.versions,
             launcher=without_network if request.network == "none" else tuple,
             pair_tree=slots[1].root if pair else None,
@@ -107,7 +110,7 @@ class _Renewal:
 
     slots: tuple[Slot, ...]
     roots: PrivateRoots
-    interpreter: Interpreter
+    libraries: tuple[Path, ...]
     shared: Path
 
     def renew(self) -> None:
@@ -118,13 +121,14 @@ class _Renewal:
             self.share()
 
     def share(self) -> None:
-        """Let the interpreter's own libraries keep their byte code."""
+        """Let what is installed keep its byte code."""
         above = {parent for slot in self.slots for parent in slot.root.parents}
-        libraries = [path for path in self.interpreter.libraries if path not in above]
+        libraries = [path for path in self.libraries if path not in above]
         self.roots.share_bytecode(libraries, self.shared)
 
 
 def _id_of(base: Interpreter, request: EnvironmentRequest) -> str:
     packages = base.id if request.requirements is None else venv_id(base, request.requirements)
-    cut_off = ["network: none"] if request.network == "none" else []
-    return digest_of([packages, dict(request.env), list(request.model_caches), *cut_off])
+    more = ["network: none"] if request.network == "none" else []
+    more += [f"overlay: {overlay.id}" for overlay in request.overlays]
+    return digest_of([packages, dict(request.env), list(request.model_caches), *more])

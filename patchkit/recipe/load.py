@@ -250,6 +250,10 @@ class _RecipeReader:
         issue = read_issue(folder, self.library, self.complaints)
         if issue and issue.issue.upstream not in upstreams:
             self._complain(root, path, f"{slug} is about {issue.issue.upstream}, which is no upstream of this recipe")
+        installed = [path[1] for key in ("wheel", "site-packages") for path, _ in root.select("upstream", None, key)]
+        if issue and issue.issue.upstream in installed:
+            hint = "give the issue the upstream that uses it: that tree is run, and what is installed beside it"
+            self._complain(root, path, f"{slug} is about {issue.issue.upstream}, which is no tree to run here", hint)
         return issue
 
     def _check_paths(self, root: Node) -> None:

@@ -19,7 +19,7 @@ def open_source(toolkit: Toolkit, name: str, upstream: Upstream, preference: Pre
     `auto`: git when its mirror is in the store or its remote answers, else the package, and says so. Raises
     `RequestError` when the recipe does not name what is asked for, `RemoteUnavailable` when nothing answers.
     """
-    if upstream.wheel is not None or upstream.site_packages is not None:
+    if upstream.is_installed:
         return _open_installed(toolkit, name, upstream)
     if preference == "git" and upstream.git is None:
         raise RequestError(

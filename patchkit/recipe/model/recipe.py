@@ -43,6 +43,11 @@ class Upstream(Strict):
             raise ValueError("needs `git`, `package` or both; or else one of `wheel` and `site-packages`")
         return self
 
+    @property
+    def is_installed(self) -> bool:
+        """Return whether it is patched as it is installed: repros find it in their environment, not as a tree."""
+        return self.wheel is not None or self.site_packages is not None
+
 
 class Target(Strict):
     """What the image will run on; conditions (`when:`) ask for these."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -53,7 +53,8 @@ class InstalledSource:
     def resolve(self, ref: str) -> Commit:
         """Return the commit of a version (v2.13.0, 2.13.0); see `Source`."""
         if ref not in self._known:
-            self._known[ref] = self._shelf.take(ref)
+            commit, sha256 = self._shelf.take(ref)
+            self._known[ref] = (replace(commit, ref=ref), sha256)
         return self._known[ref][0]
 
     def tree(self, commit: Commit) -> Tree:

@@ -53,11 +53,11 @@ def test_a_wheel_is_fetched_once_through_pip(toolkit: Toolkit, wheel: Path) -> N
     source = open_source(toolkit, "engine", upstream, "package")
     commit = source.resolve("v0.26.0")
     origin = source.origin(commit)
-    assert (commit.version, commit.upstream) == ("0.26.0", "engine")
+    assert (commit.version, commit.upstream, commit.ref) == ("0.26.0", "engine", "v0.26.0")
     assert (origin.kind, origin.location, origin.sha256) == ("package", "vllm", digest_file(wheel))
     wheel.unlink()
     again = open_source(toolkit, "engine", upstream, "git")
-    assert again.resolve("0.26.0") == commit
+    assert again.resolve("v0.26.0") == commit
     assert again.origin(commit) == origin
 
 
