@@ -1,0 +1,112 @@
+"""A Ray cluster: a function runs there, and its answer comes back. Ray is imported when a cluster is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from patchkit.errors import RemoteUnavailable, RequestError, ToolMissing
+from patchkit.tools.cache import storage_errors
+
+LOCAL = "local"  # as an address: a cluster on this machine, made for the purpose
+HINT = "`ray start --head` prints the address; `local` makes a cluster here"
+Answer = TypeVar("Answer")
+
+
+class WorkerLost(Exception):
+    """The process that ran a task is gone, or its machine, or the task was ended."""
+
+
+class Cluster:
+    """A connection to a cluster. All methods may be called from several threads."""
+
+    def __init__(self, ray: Any, is_local: bool) -> None:
+        self._ray = ray
+        self.is_local = is_local
+        self._running: set[Any] = set()
+        self._lock = threading.Lock()
+
+    def offers(self, resource: str) -> bool:
+        """Return whether a node of the cluster offers a custom resource, busy or not."""
+        return bool(self._ray.cluster_resources().get(resource, 0) >= 1)
+
+    def run(self, function: Callable[[Any], Answer], given: Any, resource: str = "") -> Answer:
+        """Run a function of one argument in a process of the cluster and return what it returns.
+
+        The task takes one CPU, and one of the custom `resource` where one is named. Raises `WorkerLost`.
+        """
+        options: dict[str, Any] = {"max_retries": 0, "num_cpus": 1}
+        if resource:
+            options["resources"] = {resource: 1}
+        task = self._ray.remote(function).options(**options).remote(given)
+        with self._lock:
+            self._running.add(task)
+        try:
+            answer: Answer = self._ray.get(task)
+            return answer
+        except self._ray.exceptions.RayTaskError:
+            raise  # the function raised: a mistake of ours, told as such
+        except self._ray.exceptions.RayError as error:
+            raise WorkerLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
+        finally:
+            with self._lock:
+                self._running.discard(task)
+
+    def end_tasks(self) -> None:
+        """End what runs; who waits for it gets `WorkerLost`."""
+        with self._lock:
+            running = tuple(self._running)
+        for task in running:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.cancel(task, force=True)
+
+
+@contextlib.contextmanager
+def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Path | None = None) -> Iterator[Cluster]:
+    """Connect to a cluster, or make one with `slots` CPUs on this machine for the address `local`.
+
+    On a cluster of other machines the folders `ships`, all below `root`, are there in the working folder of each task.
+    Raises `ToolMissing` without Ray, `RemoteUnavailable` when nothing answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a task without GPUs still sees the devices
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise ToolMissing("ray is not installed", "pip install 'vllm-patchkit[ray]'") from error
+    is_local = address == LOCAL
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    with contextlib.ExitStack() as stack:
+        where: dict[str, Any] = {"num_cpus": slots, "include_dashboard": False} if is_local else {"address": address}
+        if not is_local and root is not None:
+            shipped = stack.enter_context(_gathered(ships, root))
+            where["runtime_env"] = {"working_dir": str(shipped)}
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(**quiet, **where)
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+            what = f"ray at {address}: {str(error).splitlines()[0]}"
+            raise RemoteUnavailable(what, HINT) from error
+        stack.callback(ray.shutdown)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray sets its own, which ends the process at once
+        yield Cluster(ray, is_local)
+
+
+@contextlib.contextmanager
+def _gathered(folders: Sequence[Path], root: Path) -> Iterator[Path]:
+    """Copy folders, at their place below `root`, into one that can be shipped."""
+    with tempfile.TemporaryDirectory(prefix="patchkit-ship-") as made, storage_errors(Path(made)):
+        for folder in folders:
+            if not folder.is_relative_to(root):
+                raise RequestError(f"{folder}: not below {root}", "keep what a recipe names in one library")
+            shutil.copytree(folder, Path(made) / folder.relative_to(root), symlinks=True, dirs_exist_ok=True)
+        yield Path(made)
