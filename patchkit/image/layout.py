@@ -12,16 +12,18 @@ import json
 import os
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
 from patchkit.errors import RequestError, StoreFailure
 from patchkit.image.base import TAR_LAYER, Base, BaseLayer, Blob, host_platform
 from patchkit.image.overlay import LayerContent, write_layer
-from patchkit.tools.cache import FULL
+from patchkit.tools.cache import DAY_SECONDS, FULL
 from patchkit.tools.registry import parse_reference
 from patchkit.tools.toolkit import Progress
 
@@ -95,7 +97,11 @@ def _output_errors(output: Path) -> Iterator[None]:
 
 @contextmanager
 def _partial_file(output: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """Make a hidden file beside the output, gone at the end unless it was renamed."""
+    """Make a hidden file beside the output, gone at the end unless it was renamed; so are those of killed processes."""
+    for left in output.parent.glob(f".{escape(output.name)}.????????"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > DAY_SECONDS:
+                left.unlink()
     descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
     try:
         stream = os.fdopen(descriptor, "wb")

@@ -1,7 +1,7 @@
 """The store: folders named by a hash of what went into them, made once, whole or not at all.
 
 One rule: same id, same thing. A folder is built beside its final place and renamed, so a killed process leaves
-rubbish under `partial/` (swept by `patchkit cache --prune`), never a half entry. Locks are files, so processes can
+rubbish under `partial/`, never a half entry; whoever makes an entry later sweeps it. Locks are files, so processes can
 share a store.
 """
 
@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from filelock import FileLock, Timeout
 
 from patchkit.errors import StoreFailure
 
+DAY_SECONDS = 86_400
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -183,6 +185,7 @@ class Cache:
         with self.lock(f"{kind}-{key}"):
             if target.exists():
                 return target
+            self._sweep()
             with storage_errors(self.root):
                 partial = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self.scratch("partial")))
             try:
@@ -193,6 +196,10 @@ class Cache:
             finally:
                 remove_path(partial)
         return target
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left half made: what was not touched for a day is nobody's any more."""
+        prune_store(self, (), 1.0, time.time())
 
     def read_record(self, kind: str, key: str) -> dict[str, Any] | None:
         """Return a stored JSON record, or None; a record that does not parse counts as absent."""
@@ -232,18 +239,18 @@ def prune_store(cache: Cache, kinds: Sequence[str], unused_days: float, now: flo
     for kind in (*kinds, "partial"):
         folder = cache.root / kind
         days = 1.0 if kind == "partial" else unused_days  # a build of a day ago is not running any more
-        old = [path for path in folder.glob("*") if _age_seconds(path, now) > days * 86_400]
+        old = [path for path in folder.glob("*") if _age_seconds(path, now) >= days * DAY_SECONDS]
         size = sum(_remove(cache, kind, path) for path in old)
         freed.append(Usage(kind, len(old), size))
     return tuple(freed)
 
 
 def _age_seconds(path: Path, now: float) -> float:
-    """Return how long ago an entry was touched; one that another process has just removed is new."""
+    """Return how long ago an entry was touched: 0 for the future (the clock was set back), less for one just removed."""
     try:
-        return now - path.lstat().st_mtime
+        return max(now - path.lstat().st_mtime, 0.0)
     except FileNotFoundError:
-        return 0.0
+        return -1.0
 
 
 def _remove(cache: Cache, kind: str, path: Path) -> int:

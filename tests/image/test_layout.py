@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -139,3 +140,15 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(RequestError, match="is no file"):
             write(place)
     assert pipe.is_fifo()
+
+
+def test_what_a_killed_build_left_beside_the_archive_goes_after_a_day(tmp_path: Path) -> None:
+    yesterday, now, other = (
+        tmp_path / name for name in (".a[1].tar.abcd_123", ".a[1].tar.efgh5678", ".b.tar.abcd1234")
+    )
+    for path in (yesterday, now, other):
+        path.write_bytes(b"half")
+    for path in (yesterday, other):
+        os.utime(path, (time.time() - 86_401,) * 2)
+    write(tmp_path / "a[1].tar")
+    assert {path.name for path in tmp_path.iterdir()} == {now.name, other.name, "a[1].tar"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -89,6 +91,34 @@ def test_prune_removes_what_is_old_and_keeps_what_is_held(tmp_path: Path) -> Non
     assert freed[0].size_bytes >= 5000
     assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["held", "new"]
     assert measure_store(cache)[0].kind == "kind"
+
+
+def test_entries_from_the_future_are_new_and_go_when_all_go(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.write_record("kind", "one", {})
+    now = time.time() - 90 * 86_400  # the clock was set back by a quarter
+    assert prune_store(cache, ["kind"], 30, now)[0].entries == 0
+    assert prune_store(cache, ["kind"], 0, now)[0].entries == 1
+
+
+def test_what_a_killed_process_left_half_made_is_swept_by_whoever_makes_something_later(tmp_path: Path) -> None:
+    script = """
+import os, sys, pathlib
+from patchkit.tools.cache import Cache
+def build(folder):
+    (folder / "half").write_text("x" * 5000)
+    os.kill(os.getpid(), 9)
+Cache(pathlib.Path(sys.argv[1])).make("kind", sys.argv[2], build)
+"""
+    for key in ("yesterday", "now"):
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path), key], check=False)
+        assert done.returncode == -9
+    first, second = (tmp_path / "partial").iterdir()
+    os.utime(first, (time.time() - 86_401,) * 2)
+    Cache(tmp_path).make("kind", "yesterday", lambda folder: (folder / "whole").touch())
+    assert list((tmp_path / "partial").iterdir()) == [second]
+    assert (second / "half").exists()
+    assert [path.name for path in (tmp_path / "kind" / "yesterday").iterdir()] == ["whole"]
 
 
 def test_a_folder_that_became_a_link_is_made_anew_and_what_it_pointed_to_is_kept(tmp_path: Path) -> None:
