@@ -13,6 +13,10 @@ from patchkit.cli.terminal import emit_json, make_toolkit, note, say
 if TYPE_CHECKING:
     from patchkit.workflows.repro import ReproReport
 
+EXIT_REMOVABLE = 1
+EXIT_CANNOT_TELL = 125
+FILE = click.Path(dir_okay=False, path_type=Path)
+
 
 @click.command()
 @recipe_argument
@@ -29,6 +33,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Which tree: with the recipe's series, without it, both, or with all patches but the issue's own.",
 )
+@click.option(
+    "--leave-one-out",
+    is_flag=True,
+    help="Remove each patch in turn (with those that require it) and tell which ones no repro misses: exit 1.",
+)
+@click.option("--markdown", metavar="FILE", type=FILE, help="With --leave-one-out: write Markdown.")
 @fresh_option
 @locked_option
 @source_option
@@ -43,6 +53,11 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, **options: A
     \b
       git bisect run patchkit repro RECIPE --issue I --series without --at .
     """
+    leave_one_out, markdown = options.pop("leave_one_out"), options.pop("markdown")
+    if leave_one_out:
+        return _leave_one_out(context, recipe, as_json, {**options, "markdown": markdown})
+    if markdown:
+        raise click.UsageError("--markdown is for --leave-one-out")
     from patchkit.report.json import verdict_document
     from patchkit.workflows.repro import ReproRequest, run_repros
 
@@ -62,6 +77,28 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, **options: A
     else:
         _say_report(report)
     return report.exit_code
+
+
+def _leave_one_out(context: click.Context, recipe: Path, as_json: bool, options: dict[str, Any]) -> int:
+    """Print which patches are needed. Return 1 when one seems not to be, 125 when one cannot be told, else 0."""
+    from patchkit.report.necessity import necessity_document, necessity_markdown, necessity_text
+    from patchkit.tools.cache import write_atomically
+    from patchkit.verdict.expectation import Need
+    from patchkit.workflows.necessity import NecessityRequest, find_necessity
+
+    if options.pop("series") != "both":
+        raise click.UsageError("--leave-one-out chooses the series itself: leave out --series")
+    markdown = options.pop("markdown")
+    report = find_necessity(make_toolkit(context), NecessityRequest(recipe=recipe, **options))
+    if markdown is not None:
+        write_atomically(markdown, necessity_markdown(report).encode())
+    if as_json:
+        emit_json(necessity_document(report))
+    else:
+        say(necessity_text(report))
+    if Need.REMOVABLE in report.needs:
+        return EXIT_REMOVABLE
+    return EXIT_CANNOT_TELL if Need.CANNOT_TELL in report.needs else 0
 
 
 def _say_report(report: ReproReport) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -70,6 +70,15 @@ class LoadedRecipe:
     def requirements(self, name: str) -> Path:
         """Return the requirements file that a repro's `environment:` names. Raises `KeyError` for any other name."""
         return {name: path for issue in self.issues.values() for name, path in issue.environments.items()}[name]
+
+    def chosen(self, names: Sequence[str]) -> tuple[tuple[LoadedIssue, Repro], ...]:
+        """Return the repros that are meant: all that the recipe selects, or those of the issues named.
+
+        Raises `RequestError` for a name that the recipe does not have, and for a recipe without issues.
+        """
+        if not self.selected:
+            raise RequestError(f"{self.path}: the recipe names no issue", "add `issues: [NAME]` to it")
+        return tuple(pair for name in names for pair in self.repros_named(name)) or self.selected
 
     def repros_named(self, name: str) -> tuple[tuple[LoadedIssue, Repro], ...]:
         """Return the repros that `issue` or `issue/repro` means: of an issue alone, those that the recipe selects.

@@ -17,7 +17,7 @@ def markdown(report: WatchReport) -> str:
     if report.conflict:
         why = escape(flatten(report.conflict.detail))
         lines += [f"The series does not apply from {escape(report.conflict.at)} on: {why}", ""]
-    lines += _table(
+    lines += table(
         ("at", "issue", "transition", "patched", "fidelity"),
         [
             (
@@ -34,7 +34,7 @@ def markdown(report: WatchReport) -> str:
     columns = (report.upstream, *(f"{subject.name} ({subject.fidelity})" for subject in report.subjects))
     cells = [(node, *(_cell(report.pairs.get(s.name, {}).get(node)) for s in report.subjects)) for node in report.nodes]
     return "\n".join(
-        [*lines, *_table(columns, [(node[:12] if len(node) == 40 else node, *row) for node, *row in cells]), ""]
+        [*lines, *table(columns, [(node[:12] if len(node) == 40 else node, *row) for node, *row in cells]), ""]
     )
 
 
@@ -43,7 +43,8 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a table."""
     lines = [header, tuple("---" for _ in header), *rows]
     written = ["| " + " | ".join(escape(cell) for cell in row) + " |" for row in (lines[0], *lines[2:])]
     return [written[0], "| " + " | ".join(lines[1]) + " |", *written[1:]]

@@ -46,6 +46,76 @@ class Judgement:
     note: str = ""
 
 
+class Need(StrEnum):
+    """Whether a recipe needs a patch. `removable`: no repro notices that it is gone. `not-here`: it does not apply."""
+
+    NEEDED = "needed"
+    REMOVABLE = "removable"
+    NOT_HERE = "not-here"
+    CANNOT_TELL = "cannot-tell"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One repro with the whole series, and with the series but for a patch; `expected` with the whole."""
+
+    whole: Verdict
+    without: Verdict
+    expected: str
+
+    @property
+    def notices(self) -> bool:
+        """Return whether the repro answers otherwise without the patch, or the rest does not apply."""
+        if self.whole.answer is Answer.SKIP:
+            return False
+        if self.without.answer is Answer.SKIP:
+            return self.without.reason is Reason.CONFLICT
+        return self.without.answer is not self.whole.answer
+
+    @property
+    def complaint(self) -> str:
+        """Return why nothing can be told from the repro, '' when something can."""
+        name = f"{self.whole.issue}/{self.whole.repro}"
+        if self.whole.answer.value != self.expected:
+            return f"{name} is {self.whole.answer} with the whole series ({self.whole.reason})"
+        return f"{name} cannot be told without it ({self.without.reason})" if self.without.answer is Answer.SKIP else ""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What became of the repros without a patch; `also` are the patches that went with it, since they require it."""
+
+    patch: str
+    also: tuple[str, ...]
+    need: Need
+    detail: str
+    trials: tuple[Trial, ...]
+
+
+def judge_removal(patch: str, also: tuple[str, ...], trials: tuple[Trial, ...], not_here: str) -> Removal:
+    """Decide whether a patch is needed.
+
+    Without a trial its removal changes no tree: `not_here` says why that is as it should be, '' when it is not.
+    """
+    noticed = [trial for trial in trials if trial.notices and trial.whole.answer.value == trial.expected]
+    complaints = list(dict.fromkeys(trial.complaint for trial in trials if trial.complaint))
+    if noticed:
+        names = dict.fromkeys(f"{one.whole.issue}/{one.whole.repro} is {_without(one)}" for one in noticed)
+        return Removal(patch, also, Need.NEEDED, "; ".join(names), trials)
+    if not trials and not_here:
+        return Removal(patch, also, Need.NOT_HERE, not_here, trials)
+    if complaints:
+        return Removal(patch, also, Need.CANNOT_TELL, "; ".join(complaints), trials)
+    detail = "no repro notices that it is gone" if trials else "it changes no file here"
+    return Removal(patch, also, Need.REMOVABLE, detail, trials)
+
+
+def _without(trial: Trial) -> str:
+    if trial.without.answer is Answer.SKIP:
+        return "out of reach, since the rest does not apply"
+    return f"{trial.without.answer} without it"
+
+
 def judge_pair(expects: Expects, without: Verdict, with_: Verdict, affected: bool | None = None) -> Judgement:
     """Compare a repro's verdicts without and with the series with what the issue expects.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from patchkit.errors import RequestError
 from patchkit.pipeline import (
     OpenedRecipe,
     Preference,
@@ -18,16 +17,14 @@ from patchkit.pipeline import (
     recipe_pair,
     resolve_commit,
 )
-from patchkit.recipe.library import LoadedIssue, LoadedRecipe
-from patchkit.recipe.model import Repro
+from patchkit.recipe.library import LoadedIssue
 from patchkit.source.commit import Commit
-from patchkit.tools.process import run_process
+from patchkit.tools.git.client import HERE, find_head
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.expectation import Fulfilment, IssueProblem, Judgement, judge_pair, judge_single
 from patchkit.verdict.verdict import Answer, Series, Verdict
 
 SeriesChoice = Literal["with", "without", "others", "both"]
-HERE = "."  # as `--at`: what is checked out in the current folder
 YES, NO, CANNOT_TELL = 0, 1, 125
 
 
@@ -60,8 +57,8 @@ def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
     Raises `RequestError` for what is wrong whatever the commit: recipe, names, tools.
     """
     opened = open_recipe(toolkit, request.recipe, request.source, request.locked)
-    chosen = choose_repros(opened.loaded, request.issues)
-    at = _head_here(toolkit) if request.at == HERE else request.at
+    chosen = opened.loaded.chosen(request.issues)
+    at = find_head(toolkit.env) if request.at == HERE else request.at
     main = opened.loaded.recipe.main_upstream
     commits = {
         upstream: resolve_commit(opened, at if upstream == main else None, upstream)
@@ -86,16 +83,6 @@ def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
     )
 
 
-def choose_repros(loaded: LoadedRecipe, names: Sequence[str]) -> list[tuple[LoadedIssue, Repro]]:
-    """Return the repros that are meant: all that the recipe selects, or those of the issues named.
-
-    Raises `RequestError` for a name that the recipe does not have.
-    """
-    if not loaded.selected:
-        raise RequestError(f"{loaded.path}: the recipe names no issue", "add `issues: [NAME]` to it")
-    return [pair for name in names for pair in loaded.repros_named(name)] or list(loaded.selected)
-
-
 def exit_of_pairs(fulfilments: Sequence[Fulfilment]) -> int:
     """Return 0 when every issue answers as expected, 1 when one really does not, 125 when one cannot be told."""
     if Fulfilment.NOT_AS_EXPECTED in fulfilments:
@@ -115,15 +102,3 @@ def _judge(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit, verdicts: S
     if len(verdicts) == 1:
         return judge_single(verdicts[0])
     return judge_pair(issue.issue.expects, verdicts[0], verdicts[1], is_affected(opened, issue, commit))
-
-
-def _head_here(toolkit: Toolkit) -> str:
-    """Return the commit that is checked out in the current folder: BISECT_HEAD in a bisect without checkout, else HEAD.
-
-    Raises `RequestError` outside a repository.
-    """
-    for name in ("BISECT_HEAD", "HEAD"):
-        answer = run_process(["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], env=toolkit.env)
-        if answer.exit_code == 0:
-            return answer.text.strip()
-    raise RequestError("--at .: the current folder is in no git repository with a commit", "name a commit instead")

@@ -10,14 +10,16 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from patchkit.errors import RemoteUnavailable, RequestError, StoreFailure, ToolMissing
+from patchkit.tools.process import run_process
 from patchkit.tools.toolkit import Progress, Toolkit
 
+HERE = "."  # as a ref: what is checked out in the current folder
 PROTOCOLS = ("https", "http", "ssh", "git", "file")  # ext:: and other helpers would run a program that the URL names
 USERINFO = re.compile(r"(?<=://)[^/\s'\"@]*(?:@[^/\s'\"@]*)*@")
 SETTINGS = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "fetch.unpackLimit=1")
@@ -224,3 +226,15 @@ def _complaint(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     fatal = next((at for at, line in enumerate(lines) if "fatal: " in line), len(lines) - 1)
     return STEERING.sub("?", lines[0 if "Could not read from remote" in lines[fatal] else fatal])
+
+
+def find_head(env: Mapping[str, str]) -> str:
+    """Return the commit that is checked out in the current folder: BISECT_HEAD in a bisect without checkout, else HEAD.
+
+    Raises `RequestError` outside a repository.
+    """
+    for name in ("BISECT_HEAD", "HEAD"):
+        answer = run_process(["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"], env=env)
+        if answer.exit_code == 0:
+            return answer.text.strip()
+    raise RequestError("--at .: the current folder is in no git repository with a commit", "name a commit instead")
