@@ -181,6 +181,34 @@ def test_a_pull_request_that_was_squashed_is_known_by_its_change(
     assert (about["imported"]["state"], about["imported"]["merged-as"]) == ("merged", squashed)  # type: ignore[index]
 
 
+def test_a_pull_request_that_upstream_changed_on_the_way_in_is_known_by_its_number(
+    take: Import, library: Path, upstream: GitRepository
+) -> None:
+    pull(upstream)
+    upstream.commit({"docs/x.md": "y\n"}, "Not it (#7)")
+    merged = upstream.commit({"v/x.py": TEXT.replace("line 10", "zehn, fast")}, "Heal it (#7)")
+    upstream.commit({"v/x.py": TEXT}, 'Revert "Heal it (#7)" (#8)')
+    take("#7")
+    assert record(library, "heal-the-fault")["imported"]["merged-as"] == merged  # type: ignore[index]
+
+
+def test_a_pull_request_that_was_merged_with_a_merge_commit_is_a_backport(
+    take: Import, library: Path, upstream: GitRepository
+) -> None:
+    head = pull(upstream)
+    fork = upstream.head()
+    upstream.commit({"docs/x.md": "y\n"})
+    upstream.merge("work")
+    take("#7")
+    assert record(library, "heal-the-fault")["imported"] == {
+        "from": "pull/7",
+        "commit": head,
+        "base": fork,
+        "state": "merged",
+        "merged-as": head,
+    }
+
+
 def test_a_file_is_frozen_by_its_sha256_and_its_header_kept(take: Import, library: Path, tmp_path: Path) -> None:
     path = tmp_path / "fix.patch"
     path.write_text(MAIL)

@@ -103,7 +103,7 @@ def _scalar(text: str) -> str:
     return _dump({"x": text}).removeprefix("x: ").rstrip("\n")
 
 
-def comment_list(head: str, names: Sequence[str], shown: int = 6) -> str:
+def comment_list(head: str, names: Sequence[str], shown: int = 3) -> str:
     """Return a comment that names some things, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return f"{head}: {', '.join(names[:shown])}{more}"

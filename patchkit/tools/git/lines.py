@@ -5,6 +5,7 @@ The algorithms are git's own (xdiff), so what `git merge-file` and `git diff` sa
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pygit2
@@ -13,6 +14,7 @@ from pygit2.enums import DiffOption
 from patchkit.tools.git.objects import Repository
 
 NAME = "file"  # in trees that hold the one file to be merged
+HEADING_END = re.compile(rb"^(@@ .*?)[ \t\r]+$", re.MULTILINE)  # cut after 80 letters, wherever; git trims it then
 AS_GIT = DiffOption.INDENT_HEURISTIC | DiffOption.FORCE_TEXT  # git's default; and whoever asks knows what is binary
 
 
@@ -48,7 +50,7 @@ def write_hunks(old: bytes, new: bytes) -> bytes:
     if old == new:
         return b""
     text = bytes(pygit2.Patch.create_from(old, new, flag=AS_GIT, context_lines=3).data)
-    return text[text.index(b"\n@@ ") + 1 :]
+    return HEADING_END.sub(rb"\1", text[text.index(b"\n@@ ") + 1 :])
 
 
 def merge_lines(repository: Repository, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

@@ -21,6 +21,7 @@ PYTHON = (
     + "\n\ndef b():\n"
 )
 
+LONG = "v0.11.0 will be the next official release version of vLLM Ascend. We'll release it\n"  # a space is letter 80
 ODD_NAMES = ('odd "name".py', "two words", "nä")
 
 
@@ -33,6 +34,7 @@ def ours(desk: Desk, before: Files, after: Files) -> bytes:
     [
         ({"x": numbered(30)}, {"x": numbered(30, {3: "drei\n", 20: "", 29: "a\nb\n"})}),
         ({"x.py": PYTHON}, {"x.py": PYTHON.replace("x = 3\n", "x = 4\n").replace("x = 28", "y = 28")}),
+        ({"x": LONG + numbered(9)}, {"x": LONG + numbered(9, {8: "acht\n"})}),
         ({"x": "a\nb"}, {"x": "a\nc"}),
         ({"x": "a\n"}, {"x": "a\r\n"}),
         ({}, {"n/new.py": "x = 1\n"}),

@@ -11,6 +11,8 @@ from patchkit.stack.carry.intake.arrival import Arrival
 from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.lineage.upstreamed import find_upstreamed
 from patchkit.stack.patch import parse_patches
+from patchkit.tools.git.log import commits_apart
+from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 from patchkit.tools.web.github import PullFacts, pull_url, read_pull
 
@@ -83,12 +85,29 @@ def _status(known: Known, number: int) -> str:
 
 
 def _taken_as(source: Source, arrival: Arrival) -> str:
-    """Return the commit of upstream's default branch that took a patch, or is it; '' when none does."""
-    repository, commit = source.repository, arrival.imported.commit
+    """Return the commit of upstream's default branch that took a patch, or is it; '' when none does.
+
+    Forges put the number of a request behind the title of what they merge; else it is known by what it changes.
+    """
+    repository, imported = source.repository, arrival.imported
     tip = repository.find_commit("HEAD")
-    if tip is None or commit is None:
+    if tip is None or imported.commit is None:
         return ""
-    if not pull_number(arrival.imported) and repository.is_ancestor(commit, tip):
-        return commit
+    number = pull_number(imported)
+    if repository.is_ancestor(imported.commit, tip):
+        return imported.commit
+    if number and (named := _named_as(repository, (str(imported.base), tip), number, frozenset(arrival.parts))):
+        return named
     found = find_upstreamed(Lineage(repository, tip), parse_patches(arrival.text))
     return found.commit if found else ""
+
+
+def _named_as(repository: Repository, span: tuple[str, str], number: int, paths: frozenset[str]) -> str:
+    """Return the commit since the fork whose title ends in the number of a request, and that changes a file of it."""
+    for commit in reversed(commits_apart(repository, span[1], [span[0]])):
+        record = repository.read_commit(commit)
+        if record.subject.endswith(f"(#{number})") and record.parents:
+            trees = (repository.read_commit(record.parents[0]).tree, record.tree)
+            if any(delta.path in paths for delta in repository.diff(*trees)):
+                return commit
+    return ""
