@@ -106,6 +106,7 @@ def question_options(function: F) -> F:
     show_default=True,
     help="Runs of the culprit that must be bad, and of each of its parents that must be good.",
 )
+@click.option("--ray", metavar="ADDRESS", default="", help="Probe on a Ray cluster; `local` makes one here.")
 @click.option("--from-git-log", metavar="FILE", type=FILE, help="Take what `git bisect log` printed as known.")
 @click.option("--explain", is_flag=True, help="Tell why each commit is probed: bits, cost, odds.")
 @click.option("--restart", is_flag=True, help="Forget the journal of the same bisect and begin anew.")

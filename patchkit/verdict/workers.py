@@ -1,4 +1,4 @@
-"""Probes that run at once on this machine, a thread each: they wait for processes, so threads are enough."""
+"""Probes that run at once, a thread each: they wait for processes, here or elsewhere, so threads are enough."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Job:
 
 
 class Workers:
-    """Probes that run at once, a thread each; results come as they end."""
+    """Probes that run at once, a thread each; results come as they end. `end` ends what runs, wherever it does."""
 
-    def __init__(self, ask: Callable[[str, bool], Verdict], most: int) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[str, bool], Verdict], most: int, end: Callable[[], None] = end_children) -> None:
+        self._ask, self._end = ask, end
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="probe")
         self._jobs: dict[Future[Verdict], Job] = {}
 
@@ -49,5 +49,5 @@ class Workers:
         self._pool.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline and not all(future.done() for future in self._jobs):
-            end_children()
+            self._end()
             time.sleep(0.02)

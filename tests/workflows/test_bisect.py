@@ -55,9 +55,11 @@ def test_the_first_bad_commit_is_found_confirmed_and_described(toolkit: Toolkit,
     assert result["last_good"] == commits[4]
     assert result["candidates"] == [{"node": commits[5], "commit": commits[5], "probability": 1.0}]
     assert result["confirmed"] is True
-    assert result["culprit"] == {"subject": "commit 5", "author": "Ada Author", "date": "2023-11-14"}
+    assert result["culprit"] == {"subject": "commit 5", "author": "Ada Author", "date": "2023-11-14", "merge": False}
+    runs = {"culprit": {"runs": 3, "bad": 3}, "parents": [{"node": commits[4], "runs": 3, "good": 3}]}
+    assert (result["confirmation"], result["reverted"], result["warnings"]) == (runs, "conflict", [])
     assert (result["probes"], result["nodes"], result["builds"]) == (9, 5, 0)
-    assert [event["event"] for event in events] == ["start", *["probe"] * 9, "result"]
+    assert [event["event"] for event in events] == ["start", *["probe"] * 9, "revert", "result"]
     assert probes(events)[:2] == [commits[8], commits[0]]
     assert probes(events)[-4:] == [commits[5]] * 2 + [commits[4]] * 2
     assert [event["stage"] for event in events if event["event"] == "probe"][-4:] == ["confirm"] * 4
@@ -69,7 +71,7 @@ def test_releases_are_searched_as_a_chain_of_names(toolkit: Toolkit, tmp_path: P
     assert (result["first_bad"], result["last_good"]) == ("v1.3.0", "v1.2.0")
     assert result["first_bad_commit"] == commits[9]
     assert events[0]["commits"] == 7
-    assert "--good v1.2.0 --bad v1.3.0 --axis commits" in result["next"]
+    assert (result["inside"]["first_bad"], result["inside"]["reverted"]) == (commits[8], "conflict")
 
 
 def test_the_series_without_the_issues_own_patches_is_on_every_tree(toolkit: Toolkit, tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_a_torn_line_of_a_killed_process_is_no_evidence(toolkit: Toolkit, tmp_pa
     first, _ = run(toolkit, world, commits[0], "main")
     (journal,) = toolkit.cache.root.glob("bisects/*/journal.jsonl")
     whole = journal.read_bytes()
-    last_probe = whole.rfind(b'{"answer"')
+    last_probe = whole.rfind(b"\n", 0, whole.rfind(b'"event":"probe"')) + 1
     journal.write_bytes(whole[: last_probe + 20])
     second, events = run(toolkit, world, commits[0], "main")
     assert second == first

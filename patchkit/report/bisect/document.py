@@ -73,4 +73,5 @@ def _describe(culprit: CommitRecord) -> dict[str, Any]:
         "subject": culprit.subject,
         "author": None if culprit.author == COMMITTER else culprit.author[0],
         "date": date,
+        "merge": len(culprit.parents) > 1,
     }

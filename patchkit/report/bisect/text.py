@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from patchkit.report.bisect.axes import fixed_text, noun_of, pair_lines, patches_text
@@ -25,6 +25,7 @@ def event_text(event: Document) -> str:
     if event.get("axis") == "patches":
         return patches_text(event)
     texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
+    texts |= {"revert": _revert_text}
     return texts[event["event"]](event)
 
 
@@ -33,19 +34,29 @@ def log_text(event: Document) -> str:
 
     The document must also say what the bisect is about (axis, series and so on).
     """
-    kind = event["event"]
-    if kind == "start":
-        return _start_text({**event, "known": 0})
-    if kind in ("probe", "spoiled"):
-        return _probe_text({**event, "stage": "" if event["stage"] == "search" else event["stage"]})
-    if kind == "told":
-        return f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}"
-    if kind == "prior":
-        likely = _count(len(event["nodes"]), event["axis"])
-        return f"{_plural(event['files'], 'file')} opened at the bad end; {likely} of the range change one of them"
-    if kind == "end":
-        return _result_text(event["document"])
-    return ""
+    texts: dict[str, Callable[[Document], str]] = {
+        "start": lambda event: _start_text({**event, "known": 0}),
+        "probe": _kept_text,
+        "spoiled": _kept_text,
+        "told": lambda event: f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}",
+        "prior": _prior_text,
+        "revert": _revert_text,
+        "end": lambda event: _result_text(event["document"]),
+    }
+    write = texts.get(event["event"])
+    return "" if write is None else write(event)
+
+
+def _kept_text(event: Document) -> str:
+    """Tell a probe without what was left then."""
+    return _probe_text({**event, "stage": "" if event["stage"] == "search" else event["stage"]})
+
+
+def _prior_text(event: Document) -> str:
+    if not event["nodes"]:
+        return ""
+    likely = _count(len(event["nodes"]), event["axis"])
+    return f"{_plural(event['files'], 'file')} opened at the bad end; {likely} of the range change one of them"
 
 
 def _start_text(event: Document) -> str:
@@ -83,6 +94,14 @@ def _probe_text(event: Document) -> str:
     return "  ".join(parts) + detail
 
 
+def _revert_text(event: Document) -> str:
+    """Tell what the bad end is without the culprit."""
+    answer = {"conflict": "skip"}.get(event["answer"], event["answer"])
+    parts = [f"- {_short(event['node']):<12}", f"{answer:<4}", f"{event['reason']:<14}"]
+    parts.append(f"{seconds(event['duration_seconds']):>8}    the bad end without it")
+    return "  ".join(parts)
+
+
 def _step_text(event: Document) -> str:
     """Tell an answer inside which the search goes on."""
     return "\n".join([*_answer_lines(event), "inside it:" if event["first_bad"] else "the other way:"])
@@ -99,8 +118,11 @@ def _answer_lines(event: Document) -> list[str]:
 def _result_text(event: Document) -> str:
     lines = _answer_lines(event)
     lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")
+    lines += [f"warning: {flatten(one['message'])}" for one in event.get("warnings", ())]
     if event.get("note"):
         lines.append(f"note: {event['note']}")
+    if event.get("emitted"):
+        lines.append(f"the revert is written: {event['emitted']}")
     if event.get("inside"):
         inner = {**event["inside"], "next": ""}
         lines += [
@@ -119,16 +141,39 @@ def _found_lines(event: Document) -> list[str]:
     if culprit:
         author = f"{flatten(culprit['author'])}, " if culprit["author"] else ""
         lines += [f"    {flatten(culprit['subject'])}", f"    {author}{culprit['date']}"]
+    lines += _trial_lines(event)
     lines += pair_lines(event)
     lines.append(f"fidelity: {event['fidelity']} ({FIDELITY[event['fidelity']]})")
     return lines
+
+
+def _trial_lines(event: Document) -> list[str]:
+    """Tell in how many runs the culprit was bad and its parents good, and what the bad end is without it."""
+    trial = event.get("confirmation")
+    if not trial:
+        return []
+    culprit, parents = trial["culprit"], trial["parents"]
+    goods = ", ".join(f"{parent['good']} of {parent['runs']}" for parent in parents)
+    whose = f"its {len(parents)} parents" if len(parents) > 1 else "its parent"
+    lines = [f"bad in {culprit['bad']} of {_plural(culprit['runs'], 'run')}, {whose} good in {goods}"]
+    if event["culprit"] and event["culprit"]["merge"]:
+        lines.append("a merge: no side of it is bad alone; taken back is what its first parent lacks")
+    detail = flatten(event["revert"]["detail"]) if event["revert"] else ""
+    without = {
+        "good": f"without it {event['bad']} is good",
+        "bad": f"without it {event['bad']} is still bad",
+        "conflict": f"it cannot be taken back on top of {event['bad']}: {detail}",
+        "skip": f"without it {event['bad']} cannot be told: {detail}",
+    }
+    return lines + ([without[event["reverted"]]] if event["reverted"] else [])
 
 
 def _suspect_lines(event: Document) -> list[str]:
     kind, skipped = event["axis"], set(event["skipped"])
     lines = [f"{event['message']}; the first bad one is among {_count(len(event['candidates']), kind)}:"]
     for suspect in event["candidates"]:
-        lines.append(f"    {suspect['node']}" + ("  (skipped)" if suspect["node"] in skipped else ""))
+        share = f"{100 * suspect['probability']:5.1f} %"
+        lines.append(f"    {share}  {suspect['node']}" + ("  (skipped)" if suspect["node"] in skipped else ""))
     return [*lines, f"last good: {event['last_good']}"]
 
 

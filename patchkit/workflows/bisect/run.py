@@ -18,12 +18,14 @@ from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect.axes.open import open_subject
 from patchkit.workflows.bisect.axes.patches import AXIS, open_patches, search_patches
+from patchkit.workflows.bisect.culprit.emit import check_name, emit_revert
 from patchkit.workflows.bisect.journal.events import Event
 from patchkit.workflows.bisect.journal.gitlog import GitLog, git_log, read_git_log
 from patchkit.workflows.bisect.journal.replay import Replay, replay
+from patchkit.workflows.bisect.remote import Remote, open_remote
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.session import Session
-from patchkit.workflows.bisect.subject import Subject
+from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 
 def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
@@ -36,9 +38,25 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
     if request.axis == AXIS:
         return _bisect_patches(toolkit, request, tell)
     subject = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
-    result = _search(toolkit, request, subject, tell, _told_nodes(toolkit, request, subject, told))
+    if request.emit_revert:
+        check_name(subject, request.emit_revert)
+    told_nodes = _told_nodes(toolkit, request, subject, told)
+    with contextlib.ExitStack() as stack:
+        remote = stack.enter_context(open_remote(toolkit, request, subject, request.ray)) if request.ray else None
+        result = Searches(toolkit, request, tell, remote).run(subject, told_nodes)
+    if request.emit_revert:
+        result = _emit(subject, request.emit_revert, result)
     tell(result)
     return result
+
+
+def _emit(subject: Subject, name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Write the revert where it heals the bad end, and say how the recipe takes it up."""
+    if result["reverted"] != "good" or not result["confirmed"] or not isinstance(subject, CommitSubject):
+        return {**result, "emitted": None, "note": f"{name} is not written: no revert is confirmed"}
+    folder = emit_revert(subject, name, result)
+    recipe = subject.opened.loaded.path
+    return {**result, "emitted": str(folder), "next": f"add `- {name}` to `series:` of {recipe}; {result['next']}"}
 
 
 def _bisect_patches(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
@@ -53,24 +71,31 @@ def _bisect_patches(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dic
     return result
 
 
-def _search(
-    toolkit: Toolkit, request: BisectRequest, subject: Subject, tell: Tell, told: Sequence[tuple[str, str]] = ()
-) -> dict[str, Any]:
-    """Search a subject, then what lies inside its answer: the commits of a release, the range behind a pin."""
-    with _alone(toolkit, subject.key):
-        journal = _journal_of(toolkit, subject)
-        if request.restart:
-            journal.clear()
-        session = Session(subject, journal, tell, _settings(request, subject), list(journal.read()))
-        session.begin(told)
-        result = session.conclude(session.search())
-    result |= subject.findings(result)
-    inner = subject.inside(result)
-    if isinstance(inner, str):
-        return {**result, "note": inner} if inner else result
-    tell({**result, "event": "step"})
-    found = _search(toolkit, request, inner, tell)
-    return {**result, "inside": found, "next": found["next"] or result["next"]}
+@dataclass(frozen=True)
+class Searches:
+    """A search, then what lies inside its answer: the commits of a release, the range behind a pin."""
+
+    toolkit: Toolkit
+    request: BisectRequest
+    tell: Tell
+    remote: Remote | None
+
+    def run(self, subject: Subject, told: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        """Search a subject and return the result's document."""
+        with _alone(self.toolkit, subject.key):
+            journal = _journal_of(self.toolkit, subject)
+            if self.request.restart:
+                journal.clear()
+            settings = _settings(self.request, subject)
+            session = Session(subject, journal, self.tell, settings, list(journal.read()), self.remote)
+            session.begin(told)
+            result = session.conclude(session.search())
+        inner = subject.inside(result)
+        if isinstance(inner, str):
+            return {**result, "note": inner} if inner else result
+        self.tell({**result, "event": "step"})
+        found = replace(self, remote=self.remote and self.remote.inside(result)).run(inner)
+        return {**result, "inside": found, "next": found["next"] or result["next"]}
 
 
 @dataclass(frozen=True)

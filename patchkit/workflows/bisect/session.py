@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,13 @@ from patchkit.errors import RequestError
 from patchkit.report.bisect import Tally, answer_document, probe_document
 from patchkit.search import Answer, Contradiction, Probe, Settings, count_suspects, fold
 from patchkit.tools.journal import Journal
+from patchkit.tools.process import end_children
 from patchkit.verdict.evidence import read_evidence
 from patchkit.verdict.verdict import Reason, Verdict
 from patchkit.verdict.workers import Job, Workers
+from patchkit.workflows.bisect.culprit.doubts import find_doubts
+from patchkit.workflows.bisect.culprit.revert import judge_reverted
+from patchkit.workflows.bisect.culprit.trial import count_reverts, trial_document
 from patchkit.workflows.bisect.journal.events import (
     View,
     ask_event,
@@ -23,6 +27,7 @@ from patchkit.workflows.bisect.journal.events import (
     standing,
     view,
 )
+from patchkit.workflows.bisect.remote import Remote
 from patchkit.workflows.bisect.request import Tell
 from patchkit.workflows.bisect.subject import Subject
 
@@ -38,6 +43,7 @@ class Session:
     tell: Tell
     settings: Settings
     events: list[dict[str, Any]]
+    remote: Remote | None = None  # where probes run; None: on this machine
 
     def begin(self, told: Iterable[tuple[str, str]] = ()) -> None:
         """Tell where the search starts; the journal begins with the same event. `told` are nodes with known answers."""
@@ -56,7 +62,8 @@ class Session:
 
     def search(self) -> Answer | Contradiction:
         """Run probes until the search knows; what still runs then cannot change the answer and is ended."""
-        workers = Workers(self._ask, self.settings.slots)
+        end = self.remote.cluster.end_tasks if self.remote else end_children
+        workers = Workers(self._ask, self.settings.slots, end)
         try:
             while True:
                 decision = self._view().decide(self.subject.graph)
@@ -75,23 +82,58 @@ class Session:
     def _ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node; a failure of the machine is tried again."""
         for _ in range(RETRIES):
-            verdict = self.subject.ask(node, fresh)
+            verdict = self._ask_once(node, fresh)
             if verdict.reason is not Reason.INFRASTRUCTURE:
                 return verdict
-        return self.subject.ask(node, fresh)
+        return self._ask_once(node, fresh)
+
+    def _ask_once(self, node: str, fresh: bool) -> Verdict:
+        return self.remote.ask(self.subject, node, fresh) if self.remote else self.subject.ask(node, fresh)
 
     def conclude(self, answer: Answer | Contradiction) -> dict[str, Any]:
-        """Return the result's document."""
-        probes = [event for event in self.events if event["event"] == "probe"]
-        commits = {event["node"]: event["commit"] for event in self.events if event["event"] in ("probe", "spoiled")}
+        """Return the result's document: the answer, the bad end without the culprit, and what is doubtful."""
         first_bad = answer.first_bad if isinstance(answer, Answer) else None
+        commits = {event["node"]: event["commit"] for event in self.events if event["event"] in ("probe", "spoiled")}
+        if first_bad and isinstance(answer, Answer) and answer.confirmed:
+            self._take_back(first_bad)
         culprit = commits.get(first_bad) if first_bad else None
-        described = self.subject.describe(culprit) if culprit else None
-        tally = Tally(probes=len(probes), nodes=len({event["node"] for event in probes}), builds=0)
-        document = answer_document(answer, commits, described, tally) | self.subject.about()
-        document |= {"next": self.subject.advice(document)}
+        document = answer_document(answer, commits, self.subject.describe(culprit) if culprit else None, self._tally())
+        document |= self.subject.about()
+        document |= self._trial(document)
+        document |= self.subject.findings(document)
+        document["warnings"] = find_doubts(self.subject, self.events, first_bad)
+        document["next"] = self.subject.advice(document)
         self._keep({"event": "end", "document": document})
         return document
+
+    def _tally(self) -> Tally:
+        probes = [event["node"] for event in self.events if event["event"] == "probe"]
+        return Tally(probes=len(probes), nodes=len(set(probes)), builds=0)
+
+    def _trial(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how the culprit was confirmed; one without which the bad end stays bad is not the whole cause."""
+        node = document["first_bad"]
+        if node is None:
+            return {"confirmation": None, "reverted": None, "revert": None}
+        trial = trial_document(self.subject.graph, self.events, node)
+        if trial["reverted"] != "bad" or not document["confirmed"]:
+            return trial
+        message = f"without {node} the bad end is still bad: another commit brings the fault as well"
+        return {**trial, "confirmed": False, "message": message}
+
+    def _take_back(self, culprit: str) -> None:
+        """Judge the bad end without the culprit, as often as it takes to believe it; what is known is not run again."""
+        wanted = count_reverts(self.subject.graph, self.events, culprit, self._view().settings)
+        known = [event for event in self.events if event["event"] == "revert" and event["node"] == culprit]
+        while len(known) < wanted and all(event["answer"] == "good" for event in known):
+            revert = judge_reverted(self.subject, culprit)
+            if revert is None:
+                return
+            event = revert.event(culprit)
+            if revert.verdict.reason is not Reason.INFRASTRUCTURE:
+                self._keep(event)
+            known.append(event)
+            self.tell(event)
 
     def _record(self, job: Job, verdict: Verdict) -> None:
         """Keep an answer; what the machine spoiled is a skip for now, the next run of this bisect tries it again."""

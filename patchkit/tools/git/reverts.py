@@ -1,0 +1,92 @@
+"""Which changes of a range were taken back in it, and which of them came again: told by titles and trailers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patchkit.tools.git.objects import Repository
+from patchkit.tools.process import run_process
+
+MARK, ID = b"\x01", r"\b([0-9a-f]{7,40})\b"
+REVERTED = re.compile(r'^\s*(?:\[?revert\]?)\s*:?\s*"(.*)"\s*$', re.IGNORECASE)
+UNQUOTED = re.compile(r"^\s*\[?revert\]?\s*:?\s+(?P<title>[^\"].*)$", re.IGNORECASE)
+RELANDED = re.compile(r'^\s*\[?(?:re-?land|re-?apply)\]?\s*:?\s*"?(?P<title>.*?)"?\s*$', re.IGNORECASE)
+PULL = re.compile(r"\s*\(#\d+\)\s*$")
+TRAILER = re.compile(rf"This reverts commit {ID}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Titled:
+    """A commit with its title; `reverts` is what the message says it takes back, '' when it says nothing."""
+
+    commit: str
+    title: str
+    reverts: str = ""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One commit that brings a change (`on`) or takes it back."""
+
+    commit: str
+    on: bool
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A change that came and went in a range; its turns are in the order of history."""
+
+    title: str
+    turns: tuple[Turn, ...]
+
+
+def read_titles(repository: Repository, good: str, bad: str) -> tuple[Titled, ...]:
+    """Return the commits in `bad` and not in `good`, parents first; none when git cannot tell."""
+    git = ["git", "--git-dir", str(repository.path), "log", "--topo-order", "--reverse"]
+    result = run_process([*git, "--format=%x01%H%x00%s%x00%b", f"{good}..{bad}", "--"])
+    found = []
+    for entry in result.stdout.split(MARK)[1:] if result.exit_code == 0 else ():
+        commit, title, body = entry.decode("utf-8", "replace").split("\0", 2)
+        trailer = TRAILER.search(body)
+        found.append(Titled(commit, title, trailer[1] if trailer else ""))
+    return tuple(found)
+
+
+def find_topics(titles: Iterable[Titled]) -> tuple[Topic, ...]:
+    """Return the changes that were taken back after they had come in the range, or came again after that."""
+    commits = tuple(titles)
+    known = {one.commit: _bare(one.title) for one in commits}
+    turns: dict[str, list[Turn]] = {}
+    shown: dict[str, str] = {}
+    for one in commits:
+        title, on = _subject_of(one, known)
+        turns.setdefault(title.casefold(), []).append(Turn(one.commit, on))
+        shown.setdefault(title.casefold(), title)
+    return tuple(
+        Topic(shown[title], tuple(seen))
+        for title, seen in turns.items()
+        if len(seen) > 1 and any(not turn.on for turn in seen) and any(turn.on for turn in seen)
+    )
+
+
+def _subject_of(one: Titled, known: dict[str, str]) -> tuple[str, bool]:
+    """Return which change a commit is about, and whether it brings it."""
+    title, on = _bare(one.title), True
+    while (inner := REVERTED.match(title)) is not None:
+        title, on = _bare(inner[1]), not on
+    if on and (again := RELANDED.match(title)) is not None:
+        return _bare(again["title"]), True
+    if not on or not one.reverts:
+        return title, on
+    named = next((known[commit] for commit in known if commit.startswith(one.reverts)), "")
+    unquoted = UNQUOTED.match(title)
+    return named or (_bare(unquoted["title"]) if unquoted else title), False
+
+
+def _bare(title: str) -> str:
+    """Return a title without the numbers of pull requests behind it, and with single spaces."""
+    while (shorter := PULL.sub("", title)) != title:
+        title = shorter
+    return " ".join(title.split())
