@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pygit2
 from pygit2.enums import DiffOption
@@ -59,12 +60,39 @@ def merge_lines(repository: Repository, base: bytes, ours: bytes, theirs: bytes)
         return theirs if base == ours else ours
     if ours == theirs:
         return ours
+    joined = _join_apart(base, ours, theirs)
+    if joined is not None:
+        return joined
     with repository.write_errors():
         trees = (_tree_of(repository, base), _tree_of(repository, ours), _tree_of(repository, theirs))
         index = repository.opened.merge_trees(*trees)
         if index.conflicts:
             return None
         return repository.read_blob(str(index[NAME].id))
+
+
+def _join_apart(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Return the merge where no two changes of the sides touch (as in xdl_merge, a line is between them), else None."""
+    if b"\0" in base + ours + theirs:
+        return None
+    sides = [(region, new) for new in (ours, theirs) for region in diff_lines(base, new)]
+    sides.sort(key=lambda side: side[0].old_start)
+    if any(one.old_start + one.old_count >= other.old_start for (one, _), (other, _) in pairwise(sides)):
+        return None
+    lines, news = _split(base), {id(new): _split(new) for new in (ours, theirs)}
+    made: list[bytes] = []
+    copied = 0
+    for region, new in sides:
+        made += lines[copied : region.old_start]
+        made += news[id(new)][region.new_start : region.new_start + region.new_count]
+        copied = region.old_start + region.old_count
+    return b"".join(made + lines[copied:])
+
+
+def _split(data: bytes) -> list[bytes]:
+    """Return lines with their ends; only LF ends a line."""
+    *lines, last = data.split(b"\n")
+    return [*(line + b"\n" for line in lines), last]
 
 
 def find_blob(repository: Repository, prefix: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 COMMIT, TREE, BLOB = 1, 2, 3  # git's numbers for kinds of objects
 NAMES = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
-LEVEL = 1  # of zlib, as git's own for loose objects: written often, read seldom
+LEVEL = 0  # of zlib: a patched tree is read soon and seldom kept; `git gc` compresses what is
 FEW = 100  # below it git unpacks what it is sent into loose objects (receive.unpackLimit)
 
 

@@ -14,7 +14,7 @@ FILE_MODES = frozenset({0o100644, 0o100755, 0o120000, 0o160000})  # file, execut
 TREE_MODE = b"40000"
 ID_BYTES = 20
 
-_ENTRY = re.compile(rb"(([0-7]+) ([^\0]+)\0.{20})", re.DOTALL)
+_ENTRY = re.compile(rb"([0-7]+ ([^\0]+)\0.{20})", re.DOTALL)
 _FOLDER = TREE_MODE + b" "  # how the entry of a folder begins
 _KINDS = {0o12: 0o120000, 0o16: 0o160000}  # by the upper digits of a mode
 
@@ -45,10 +45,10 @@ WriteFolder = Callable[[Folder], str]  # to the id of the tree
 
 def parse_folder(data: bytes) -> Folder:
     """Return the entries of a tree object by name. Raises `ValueError` for bytes that are none."""
-    found = _ENTRY.findall(data)
-    if sum(len(raw) for raw, _, _ in found) != len(data):
+    folder = {name: raw for raw, name in _ENTRY.findall(data)}
+    if sum(map(len, folder.values())) != len(data):
         raise ValueError("a tree object that cannot be read")
-    return {name: raw for raw, _, name in found}
+    return folder
 
 
 def format_folder(folder: Folder) -> bytes:
