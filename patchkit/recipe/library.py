@@ -31,7 +31,8 @@ class LoadedPatch:
 class LoadedIssue:
     """An issue folder. `sha256` covers every file of it but hidden ones: a changed repro is another repro.
 
-    `environments` are the requirements files that its repros name.
+    `environments` are the requirements files that its repros name, `modules` the shared ones that its scripts import:
+    `sha256` covers these, too.
     """
 
     slug: str
@@ -39,6 +40,7 @@ class LoadedIssue:
     issue: Issue
     sha256: str
     environments: Mapping[str, Path] = field(default_factory=dict)
+    modules: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class LoadedRecipe:
     patches: Mapping[str, LoadedPatch]
     issues: Mapping[str, LoadedIssue]
     selected: tuple[tuple[LoadedIssue, Repro], ...]
-    root: Path  # the library: the nearest folder above that holds patches/ or issues/, else the recipe's own folder
+    root: Path  # the library; see `open_library`
 
     @property
     def folder(self) -> Path:
@@ -114,6 +116,15 @@ class Library:
         files = [root / "recipes" / "environments" / f"{name}.txt" for root in self._roots]
         return next((file for file in files if file.is_file()), None)
 
+    def find_shared(self, name: str) -> Path | None:
+        """Return the folder with the module that issues share under a name, or None."""
+        folders = [root / "issues" / "shared" for root in self._roots]
+        return next((folder for folder in folders if (folder / f"{name}.py").is_file()), None)
+
+    def shared_names(self) -> tuple[str, ...]:
+        """Return the names of all modules that issues share, sorted."""
+        return tuple(sorted({file.stem for root in self._roots for file in (root / "issues/shared").glob("*.py")}))
+
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return all names of a kind, sorted."""
         marker = {"patches": "patch.yaml", "issues": "issue.yaml", "recipes": "recipe.yaml"}[kind]
@@ -131,10 +142,14 @@ class Library:
 
 
 def open_library(folder: Path) -> Library:
-    """Return the library that a folder belongs to: the nearest one above with patches/ or issues/."""
+    """Return the library that a folder belongs to: the nearest one above with patches/ or issues/.
+
+    Where there is none yet: what holds the recipes/ that the folder lies in, else the folder itself.
+    """
     folder = folder.absolute()
     above = (folder, *folder.parents)
-    root = next((one for one in above if (one / "patches").is_dir() or (one / "issues").is_dir()), folder)
+    alone = next((one.parent for one in above[:2] if one.name == "recipes"), folder)
+    root = next((one for one in above if (one / "patches").is_dir() or (one / "issues").is_dir()), alone)
     return Library(root, shipped_library())
 
 

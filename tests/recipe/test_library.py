@@ -35,6 +35,12 @@ def test_a_recipe_without_a_library_around_it_is_its_own(tmp_path: Path) -> None
     assert load_recipe(tmp_path).root == tmp_path
 
 
+def test_a_new_library_begins_where_its_recipes_lie(tmp_path: Path) -> None:
+    (tmp_path / "recipes" / "first").mkdir(parents=True)
+    for folder in ("recipes/first", "recipes", "."):
+        assert open_library(tmp_path / folder).root == tmp_path
+
+
 def test_a_checkout_ships_its_own_folders() -> None:
     checkout = Path(patchkit.__file__).parents[1]
     assert shipped_library() == checkout
