@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from patchkit.errors import RequestError, ToolMissing
 from patchkit.tools.cache import digest_of
@@ -22,9 +24,10 @@ print(json.dumps({
     "build": sys.implementation.cache_tag,
     "home": os.path.realpath(sys.executable),
     "stdlib": sysconfig.get_path("stdlib"),
-    "packages": [path for path in site.getsitepackages() if os.path.isdir(path)],
+    "packages": site.getsitepackages(),
 }))
 """
+Stamps = tuple[tuple[int, ...], ...]
 ANSWER_SECONDS = 60  # on a machine that is busy or whose disk is far away
 
 
@@ -56,21 +59,35 @@ def find_interpreter(toolkit: Toolkit, python: str | None) -> Interpreter:
     Raises `ToolMissing` when it is not there, `RequestError` when it is no Python.
     """
     path = _locate(python)
-    environment = {name: value for name, value in toolkit.env.items() if name in {"PATH", "LD_LIBRARY_PATH"}}
-    answer = run_process([str(path), "-I", "-c", QUESTION], env=environment, timeout_seconds=ANSWER_SECONDS)
+    told = tuple((name, toolkit.env[name]) for name in ("PATH", "LD_LIBRARY_PATH") if name in toolkit.env)
+    facts = _ask(path, _stamp(path), told)
+    folders = [Path(folder) for folder in facts["packages"] if Path(folder).is_dir()]
+    return Interpreter(
+        path=path,
+        home=facts["home"],
+        version=facts["version"],
+        build=f"{facts['build']} {facts['platform']}",
+        libraries=_outermost([Path(facts["stdlib"]), *folders]),
+        packages=_installed(folders),
+    )
+
+
+@lru_cache(maxsize=16)
+def _ask(path: Path, stamp: Stamps, variables: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:  # noqa: ARG001
+    """Return what an interpreter says of itself; the stamp is what else it depends on. A probe would ask twice."""
+    answer = run_process([str(path), "-I", "-c", QUESTION], env=dict(variables), timeout_seconds=ANSWER_SECONDS)
     try:
-        facts = json.loads(answer.text)
-        folders = [Path(folder) for folder in facts["packages"]]
-        return Interpreter(
-            path=path,
-            home=facts["home"],
-            version=facts["version"],
-            build=f"{facts['build']} {facts['platform']}",
-            libraries=_outermost([Path(facts["stdlib"]), *folders]),
-            packages=_installed(folders),
-        )
+        facts: dict[str, Any] = json.loads(answer.text)
+        return {name: facts[name] for name in ("version", "platform", "build", "home", "stdlib", "packages")}
     except (ValueError, KeyError, TypeError) as error:
         raise RequestError(f"{path}: does not answer as a Python interpreter: {answer.complaint}") from error
+
+
+def _stamp(path: Path) -> Stamps:
+    """Return what changes when an interpreter does: of its real file, and of the note that makes a folder a venv."""
+    files = (path, path.parent / "pyvenv.cfg", path.parent.parent / "pyvenv.cfg")
+    found = (file.stat() for file in files if file.exists())
+    return tuple((info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns) for info in found)
 
 
 def _locate(python: str | None) -> Path:
