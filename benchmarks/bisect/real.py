@@ -1,9 +1,10 @@
 """Bisect real regressions whose first bad commit is known, beside `git bisect run` on the same ranges.
 
 `python -m benchmarks.bisect.real --clones DIR [--json FILE]`: DIR holds bare clones named OWNER+NAME (or with a folder
-repo in it) of vllm-project/vllm-ascend, ROCm/vllm and 1CatAI/1Cat-vLLM. Ours runs the repros; git's probe looks up
-whether the known commit is an ancestor, so its count is that of a probe that never errs. A file whose content a clone
-lacks is written empty: no repro here reads files of that size.
+repo in it) of vllm-project/vllm-ascend, ROCm/vllm, 1CatAI/1Cat-vLLM and eugr/spark-vllm-docker. Ours runs the repros;
+git's probe looks up whether the known commit is an ancestor, so its count is that of a probe that never errs; it checks
+every commit out, as `git bisect run` does. A file whose content a clone lacks is written empty by ours and left out of
+git's work tree: no repro here reads files of that size. Rows: name, rival, theirs, ours, bar, unit, holds.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from patchkit.tools.cache import Cache
@@ -27,6 +29,7 @@ from patchkit.tools.git.mirror import Mirror
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
+from patchkit.workflows.status import StatusRequest, tell_status
 
 REPROS = Path(__file__).parent / "repros"
 RECIPE = """format: 1
@@ -45,7 +48,7 @@ repros: [{{name: check, fidelity: static, script: {script}}}]
 
 @dataclass(frozen=True)
 class Case:
-    """A regression: where it lies, and the commit that is known to have brought it."""
+    """A regression: where it lies, and the commit that is known to have brought it (one of several, with commas)."""
 
     name: str
     repository: str
@@ -57,13 +60,33 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What a case took: probes of the search without the two ends, and seconds a probe."""
+    """What a case took: probes of the search without the two ends, and seconds of a probe besides the repro.
+
+    `first_seconds` is that of the first, which writes the whole tree; `overhead_seconds` the median of the others.
+    """
 
     name: str
     right: bool
     ours: int
     theirs: int
-    seconds_a_probe: float
+    overhead_seconds: float
+    first_seconds: float
+    git_seconds: float
+    reverted: str | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    rival: str
+    theirs: float | None
+    ours: float
+    bar: float
+    unit: str
+    holds: bool
 
 
 ASCEND, ROCM, CAT = "vllm-project/vllm-ascend", "ROCm/vllm", "1CatAI/1Cat-vLLM"
@@ -124,7 +147,24 @@ CASES = (
         "93726b2a1c766a27f10ad7c3f709ffbacb94bcf9",
         "abebd9323d7cf8abefd07f976be3be356d873075",
     ),
+    Case(
+        "non-monotonic",
+        CAT,
+        "vllm_dummy_sampler_run.py",
+        "437b76ff5^",
+        "1fc973c0b",
+        "437b76ff5,8d5aa466f,1fc973c0b",
+    ),
 )
+PATCH = Case(
+    "patch-stops-applying",
+    CAT,
+    "fastsafetensors.patch",
+    "794029f012066e6039b63566ef7d845af1ade831",
+    "4ff865c38eac3c3602c064fd43b00836805cd0a4",
+    "d9bede0314ba19a3f8336dcaeeeaf9e2c5487053",
+)
+SPARK = "eugr/spark-vllm-docker"
 
 
 def run_case(case: Case, clone: Path, folder: Path) -> Result:
@@ -132,16 +172,55 @@ def run_case(case: Case, clone: Path, folder: Path) -> Result:
     toolkit = Toolkit(Cache(folder / "store"), env=dict(os.environ))
     place_mirror(toolkit, clone)
     recipe = write_library(case, clone, folder / case.name)
-    events: list[dict[str, object]] = []
+    events: list[tuple[float, Mapping[str, Any]]] = []
     request = BisectRequest(recipe, "git", "regression", case.good, case.bad, axis="commits")
-    started = time.monotonic()
     with mock.patch.object(Repository, "read_blob", read_or_empty):
-        result = bisect(toolkit, request, lambda event: events.append(dict(event)))
-    seconds = time.monotonic() - started
-    probes = [event for event in events if event["event"] == "probe"]
+        result = bisect(toolkit, request, lambda event: events.append((time.monotonic(), event)))
+    probes = [event for _, event in events if event["event"] == "probe"]
     searched = [event for event in probes if event["stage"] == "search"]
-    right = result["first_bad"] == case.first_bad and bool(result["confirmed"])
-    return Result(case.name, right, len(searched), count_git(case, clone, folder), round(seconds / len(probes), 2))
+    right = any((result["first_bad"] or "-").startswith(known) for known in case.first_bad.split(","))
+    costs = overheads(events)
+    theirs, git_seconds = run_git(case, clone, folder)
+    return Result(
+        case.name,
+        right and (bool(result["confirmed"]) or "," in case.first_bad),
+        len(searched),
+        theirs,
+        round(statistics.median(costs[1:]), 3),
+        round(costs[0], 3),
+        git_seconds,
+        result["reverted"],
+        tuple(warning["kind"] for warning in result["warnings"]),
+    )
+
+
+def overheads(events: Sequence[tuple[float, Mapping[str, Any]]]) -> list[float]:
+    """Return what each probe that ran took from its question to its answer without the repro itself, in seconds."""
+    found, asked = [], 0.0
+    for at, event in events:
+        if event["event"] == "ask":
+            asked = at
+        elif event["event"] == "probe" and not event["reused"]:
+            found.append(at - asked - event["duration_seconds"])
+    return found
+
+
+def find_conflict(clone: Path, spark: Path, folder: Path) -> tuple[bool, float]:
+    """Find the commit at which a patch of another repository stops applying; return if it is right, and the seconds."""
+    library = folder / PATCH.name
+    show = ["git", "--git-dir", str(spark), "show", f"HEAD:{PATCH.script}"]
+    library.mkdir()
+    (library / PATCH.script).write_bytes(subprocess.run(show, check=True, capture_output=True).stdout)
+    series = f"[{{file: {PATCH.script}}}]"
+    text = f'format: 1\nname: p\nupstream: {{vllm: {{git: "{clone}", ref: "{PATCH.good}"}}}}\nseries: {series}\n'
+    (library / "recipe.yaml").write_text(text)
+    toolkit = Toolkit(Cache(folder / "store"), env=dict(os.environ))
+    place_mirror(toolkit, clone)
+    started = time.monotonic()
+    request = StatusRequest(library / "recipe.yaml", (PATCH.bad,), first_conflict=True, source="git")
+    report = tell_status(toolkit, request)
+    seconds = time.monotonic() - started
+    return [one.at for one in report.first_conflicts] == [PATCH.first_bad], round(seconds, 2)
 
 
 def read_or_empty(
@@ -174,44 +253,108 @@ def write_library(case: Case, clone: Path, folder: Path) -> Path:
     return recipe
 
 
-def count_git(case: Case, clone: Path, folder: Path) -> int:
-    """Return how many commits `git bisect run` probes in the same range."""
+def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float]:
+    """Return how many commits `git bisect run` probes in the same range, and its seconds a probe, checkout included."""
     work = folder / f"{case.name}-git"
+    good, bad = (ask_git(clone, "rev-parse", ref).strip() for ref in (case.good, case.bad))
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     (work / ".git" / "objects" / "info" / "alternates").write_text(f"{clone.resolve()}/objects\n")
-    (work / ".git" / "HEAD").write_text(f"{case.bad}\n")
+    (work / ".git" / "HEAD").write_text(f"{bad}\n")
+    for setting in ("core.sparseCheckout", "gc.auto=0"):
+        name, _, value = setting.partition("=")
+        subprocess.run(["git", "config", name, value or "true"], cwd=work, check=True)
+    left_out = sorted({path for end in (good, bad) for path in missing_paths(clone, end)})
+    (work / ".git" / "info").mkdir(exist_ok=True)
+    (work / ".git" / "info" / "sparse-checkout").write_text("/*\n" + "".join(f"!/{path}\n" for path in left_out))
+    subprocess.run(["git", "checkout", "-q", "-f", bad], cwd=work, check=True)
     log = work / ".git" / "probes"
     log.touch()
-    probe = f'echo x >> "{log}"; ! git merge-base --is-ancestor {case.first_bad} BISECT_HEAD'
-    for arguments in (["start", "--no-checkout", case.bad, case.good], ["run", "sh", "-c", probe]):
+    first_bad = ask_git(clone, "rev-parse", case.first_bad.split(",")[0]).strip()
+    probe = f'echo x >> "{log}"; ! git merge-base --is-ancestor {first_bad} HEAD'
+    started = time.monotonic()
+    for arguments in (["start", bad, good], ["run", "sh", "-c", probe]):
         subprocess.run(["git", "bisect", *arguments], cwd=work, check=True, capture_output=True)
-    return len(log.read_text().split())
+    seconds = time.monotonic() - started
+    shutil.rmtree(work / "vllm", ignore_errors=True)
+    count = len(log.read_text().split())
+    return count, round(seconds / count, 2)
+
+
+def ask_git(clone: Path, *arguments: str, text: str | None = None) -> str:
+    """Return what git says in a clone."""
+    command = ["git", "--git-dir", str(clone), *arguments]
+    return subprocess.run(command, input=text, check=True, capture_output=True, text=True).stdout
+
+
+def missing_paths(clone: Path, commit: str) -> list[str]:
+    """Return the files of a commit whose content the clone lacks."""
+    entries = [line.split("\t", 1) for line in ask_git(clone, "ls-tree", "-r", commit).splitlines() if " blob " in line]
+    wanted = "".join(f"{head.split()[2]}\n" for head, _ in entries)
+    answers = ask_git(clone, "cat-file", "--batch-check", text=wanted).splitlines()
+    return [path for (_, path), answer in zip(entries, answers) if answer.endswith("missing")]
+
+
+def make_rows(results: Sequence[Result], patch: tuple[bool, float]) -> list[Row]:
+    """Return the rows of the table: the cases one by one, then the means that must hold."""
+    rows = [
+        Row(
+            f"{one.name}: {'right' if one.right else 'WRONG'}",
+            "git bisect",
+            one.theirs,
+            one.ours,
+            float("inf"),
+            "probes",
+            one.right,
+        )
+        for one in results
+    ]
+    known = [one for one in results if one.name != "non-monotonic"]
+    ours, theirs = (statistics.mean(getattr(one, name) for one in known) for name in ("ours", "theirs"))
+    rows.append(
+        Row("mean probes", "git bisect", round(theirs, 2), round(ours, 2), theirs / 2, "probes", ours <= theirs / 2)
+    )
+    cost, git_cost = (
+        round(statistics.mean(getattr(one, name) for one in results), 3) for name in ("overhead_seconds", "git_seconds")
+    )
+    rows.append(
+        Row("a probe besides the repro", "git bisect run, checkout", git_cost, cost, 0.3, "seconds", cost <= 0.3)
+    )
+    warned = any("revert-reland" in one.warnings for one in results if one.name == "non-monotonic")
+    rows.append(Row("non-monotonic warns", "-", None, float(warned), 1, "", warned))
+    right, seconds = patch
+    holds = right and seconds < 20
+    rows.append(Row("patch-stops-applying", "-", None, seconds, 20, "seconds", holds))
+    return rows
 
 
 def main() -> None:
-    """Run every case whose clone is there, print a table, and exit 1 when an answer is wrong."""
+    """Run every case whose clone is there, print a table, and exit 1 when a row does not hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clones", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--only", metavar="NAME", help="one case")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory(prefix="patchkit-bench-", dir=options.clones) as folder:
         for case in CASES:
-            clone = options.clones / case.repository.replace("/", "+")
-            clone = clone / "repo" if (clone / "repo").is_dir() else clone
-            result = run_case(case, clone, Path(folder))
-            results.append(result)
-            verdict = "right" if result.right else "WRONG"
-            print(
-                f"{result.name:<30} {verdict}  ours {result.ours:>3}  git bisect {result.theirs:>3} probes"
-                f"  {result.seconds_a_probe:.2f} s a probe",
-                flush=True,
-            )
-    ours, theirs = (statistics.mean(getattr(one, name) for one in results) for name in ("ours", "theirs"))
-    print(f"mean probes: ours {ours:.1f}, git bisect {theirs:.1f}")
+            if options.only in (None, case.name):
+                results.append(run_case(case, find_clone(options.clones, case.repository), Path(folder)))
+                print(results[-1], flush=True)
+        patch = find_conflict(find_clone(options.clones, CAT), find_clone(options.clones, SPARK), Path(folder))
+    rows = make_rows(results, patch)
+    for row in rows:
+        theirs = "" if row.theirs is None else f"{row.rival} {row.theirs:g}"
+        state = "holds" if row.holds else "MISSED"
+        print(f"{row.name:<42} {row.ours:>7g} {row.unit:<8} bar {row.bar:<6g} {theirs}: {state}")
     if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(one) for one in results]}, indent=2))
-    sys.exit(0 if all(one.right for one in results) else 1)
+        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(one) for one in rows]}, indent=2))
+    sys.exit(0 if all(row.holds for row in rows) else 1)
+
+
+def find_clone(clones: Path, repository: str) -> Path:
+    """Return the clone of a repository."""
+    clone = clones / repository.replace("/", "+")
+    return clone / "repo" if (clone / "repo").is_dir() else clone
 
 
 if __name__ == "__main__":
