@@ -53,7 +53,7 @@ class Trial:
 
     def broken_by(self) -> Touch | None:
         """Return the newest commit before which the hunk landed, and after which it did not."""
-        for change in self.lineage.log(self.file.path):
+        for change in self.lineage.recent(self.file.path):
             if self.lands(change.old) and not self.lands(change.new):
                 return touch(self.lineage, change)
         return None
@@ -70,15 +70,20 @@ class Trial:
 
     def touched_by(self) -> tuple[Touch, ...]:
         """Return the commits that changed the lines of the hunk since the content it was made for, newest first."""
-        log = self.lineage.log(self.file.path)
-        start = blob_id(self.image.before) if self.image else ""
-        since = next((at for at, change in enumerate(log) if change.new == start), None)
-        if since is None or self.image is None:
+        if self.image is None:
+            return ()
+        start = blob_id(self.image.before)
+        since: list[FileChange] = []
+        for change in self.lineage.recent(self.file.path):
+            if change.new == start:
+                break
+            since.append(change)
+        else:
             return ()
         low = self.hunk.old_start - 1
         span = (low, low + max(len(self.hunk.old), 1))
         found = []
-        for change in reversed(log[:since]):
+        for change in reversed(since):
             moved = _follow(self.lineage, change, span)
             if moved is None:
                 break

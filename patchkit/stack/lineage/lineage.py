@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchkit.tools.git.log import FileChange, file_log
+from patchkit.tools.git.log import FileChange, file_log, recent_log
 from patchkit.tools.git.objects import Repository
+
+RECENT = 3000  # commits: half a year of vLLM; reading all of its history takes four times as long
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,41 @@ class Lineage:
     commit: str
     tip: str = ""
     expected: frozenset[str] = frozenset()  # files that will be asked for: read together with the first one
-    changes: dict[str, tuple[FileChange, ...]] = field(default_factory=dict)
+    newest: dict[str, tuple[FileChange, ...]] = field(default_factory=dict)  # among the `RECENT` newest commits
+    reach: int | None = None  # the time of the oldest of these; None when they are all
+    changes: dict[str, tuple[FileChange, ...]] = field(default_factory=dict)  # among all commits
     images: dict[tuple[object, ...], Images] = field(default_factory=dict)  # of patches; see `find_images`
     newer: Lineage | None = None
 
     def prepare(self, paths: Collection[str]) -> None:
-        """Read the history of several files at once."""
-        missing = [path for path in dict.fromkeys(paths) if path not in self.changes]
-        if not missing:
-            return
-        missing += [path for path in sorted(self.expected) if path not in self.changes and path not in missing]
-        found: dict[str, list[FileChange]] = {path: [] for path in missing}
-        for change in file_log(self.repository, self.commit, missing):
-            if change.path in found:
-                found[change.path].append(change)
-        self.changes.update({path: tuple(changes) for path, changes in found.items()})
+        """Read the newest changes of several files at once."""
+        missing = self._with_expected(paths, self.newest)
+        if missing:
+            log = recent_log(self.repository, self.commit, missing, RECENT)
+            self.newest.update(_by_path(log.changes, missing))
+            self.reach = log.reach
+            if log.reach is None:
+                self.changes.update({path: self.newest[path] for path in missing})
 
     def log(self, path: str) -> tuple[FileChange, ...]:
         """Return the changes of a file, newest first."""
-        self.prepare([path])
+        missing = self._with_expected([path], self.changes)
+        if missing:
+            self.changes.update(_by_path(file_log(self.repository, self.commit, missing), missing))
         return self.changes[path]
+
+    def recent(self, path: str, since: int = 0) -> Iterator[FileChange]:
+        """Yield the changes of a file, newest first; for those before the time `since` history is not read."""
+        self.prepare([path])
+        yield from self.newest[path]
+        if self.reach is not None and self.reach >= since:
+            seen = {change.commit for change in self.newest[path]}
+            yield from (change for change in self.log(path) if change.commit not in seen)
+
+    def _with_expected(self, paths: Collection[str], known: Collection[str]) -> list[str]:
+        """Return the paths that are not known, with all others that will be asked for; none when all are."""
+        missing = [path for path in dict.fromkeys(paths) if path not in known]
+        return list(dict.fromkeys([*missing, *sorted(self.expected.difference(known))])) if missing else []
 
     def later(self) -> Lineage | None:
         """Return the lineage of the tip, where that is another commit."""
@@ -61,7 +78,7 @@ class Lineage:
     def contents(self, path: str) -> Iterator[bytes]:
         """Yield the contents that a file ever had, newest first; those that the repository lacks are passed over."""
         seen: set[str] = set()
-        for change in self.log(path):
+        for change in self.recent(path):
             for blob in (change.new, change.old):
                 if blob and blob not in seen:
                     seen.add(blob)
@@ -74,3 +91,10 @@ class Lineage:
             return self.repository.read_blob(blob)
         except KeyError:
             return None
+
+
+def _by_path(changes: Sequence[FileChange], paths: Sequence[str]) -> dict[str, tuple[FileChange, ...]]:
+    found: dict[str, list[FileChange]] = {path: [] for path in paths}
+    for change in changes:
+        found[change.path].append(change)
+    return {path: tuple(some) for path, some in found.items()}

@@ -79,7 +79,7 @@ class _Wanted:
         What is older than the content that the patch was made for cannot have taken it.
         """
         made_for = blob_id(self.image.before) if self.image else ""
-        for change in self.lineage.log(self.path):
+        for change in self.lineage.recent(self.path):
             if made_for and change.new == made_for:
                 return
             if self._is_there(change.new) and not self._is_there(change.old):
@@ -92,7 +92,7 @@ class _Wanted:
 
     def is_taken_back_after(self, time: int) -> bool:
         """Return whether a later commit undid what the patch does to the file."""
-        later = (change for change in self.lineage.log(self.path) if change.time > time)
+        later = (change for change in self.lineage.recent(self.path, time) if change.time > time)
         return any(self._is_there(change.old) and self._is_undone(change.new) for change in later)
 
     def _is_there(self, blob: str) -> bool:

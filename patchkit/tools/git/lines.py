@@ -6,6 +6,7 @@ The algorithms are git's own (xdiff), so what `git merge-file` and `git diff` sa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -72,27 +73,38 @@ def merge_lines(repository: Repository, base: bytes, ours: bytes, theirs: bytes)
 
 
 def _join_apart(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the merge where no two changes of the sides touch (as in xdl_merge, a line is between them), else None."""
-    if b"\0" in base + ours + theirs:
+    """Return the merge where the changes of the sides are equal or do not touch, else None.
+
+    So does git (xdl_merge): equal changes are taken once, and others are apart when a line stands between them.
+    """
+    if b"\0" in base or b"\0" in ours or b"\0" in theirs:
         return None
-    sides = [(region, new) for new in (ours, theirs) for region in diff_lines(base, new)]
-    sides.sort(key=lambda side: side[0].old_start)
-    if any(one.old_start + one.old_count >= other.old_start for (one, _), (other, _) in pairwise(sides)):
+    changes = sorted({change for new in (ours, theirs) for change in _changes(base, new)})
+    if any(start + count >= follows for (start, count, _), (follows, _, _) in pairwise(changes)):
         return None
-    lines, news = _split(base), {id(new): _split(new) for new in (ours, theirs)}
+    lines = _split(base)
     made: list[bytes] = []
     copied = 0
-    for region, new in sides:
-        made += lines[copied : region.old_start]
-        made += news[id(new)][region.new_start : region.new_start + region.new_count]
-        copied = region.old_start + region.old_count
+    for start, count, text in changes:
+        made += (*lines[copied:start], text)
+        copied = start + count
     return b"".join(made + lines[copied:])
+
+
+def _changes(old: bytes, new: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield what changes: the first line (from 0), the number of lines, and what comes in their place."""
+    lines = _split(new)
+    for region in diff_lines(old, new):
+        text = b"".join(lines[region.new_start : region.new_start + region.new_count])
+        yield region.old_start, region.old_count, text
 
 
 def _split(data: bytes) -> list[bytes]:
     """Return lines with their ends; only LF ends a line."""
     *lines, last = data.split(b"\n")
-    return [*(line + b"\n" for line in lines), last]
+    whole = [line + b"\n" for line in lines]
+    whole.append(last)
+    return whole
 
 
 def find_blob(repository: Repository, prefix: str) -> str | None:

@@ -33,6 +33,14 @@ class FileChange:
 
 
 @dataclass(frozen=True)
+class FileLog:
+    """Changes of files, newest first, and the time of the oldest commit looked at; None when that is the first one."""
+
+    changes: tuple[FileChange, ...]
+    reach: int | None
+
+
+@dataclass(frozen=True)
 class CommitText:
     """What a person wrote into a commit. `author` is `Name <mail>`, `date` as in a mail (RFC 5322), in their zone."""
 
@@ -75,24 +83,40 @@ def file_log(repository: Repository, start: str, paths: Sequence[str]) -> tuple[
     """
     if not paths:
         return ()
+    return _parse_log(_print_log(repository, start, (), paths if len(paths) <= FEW else ()), paths)[0]
+
+
+def recent_log(repository: Repository, start: str, paths: Sequence[str], commits: int) -> FileLog:
+    """Return what `file_log` does, of the newest commits only: much sooner, and enough for a patch of this year."""
+    changes, times = _parse_log(_print_log(repository, start, (f"--max-count={commits}",), ()), paths)
+    return FileLog(changes, times[-1] if len(times) == commits else None)
+
+
+def _print_log(repository: Repository, start: str, options: Sequence[str], paths: Sequence[str]) -> bytes:
     env = {"GIT_DIR": str(repository.path), "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C", "HOME": "/nonexistent"}
     env["GIT_FLUSH"] = "0"  # a pipe is written in large pieces, not once a commit: half the time
-    chosen = paths if len(paths) <= FEW else ()
-    done = run_process([*SETTINGS, "log", *FORMAT, start, "--", *chosen], env=env)
+    done = run_process([*SETTINGS, "log", *FORMAT, *options, start, "--", *paths], env=env)
     if done.exit_code:
         raise StoreFailure(f"{repository.path}: cannot read its history: {done.complaint}", "is the repository whole?")
+    return done.stdout
+
+
+def _parse_log(text: bytes, paths: Sequence[str]) -> tuple[tuple[FileChange, ...], list[int]]:
+    """Return the changes of the files, and the times of all commits."""
     wanted = {os.fsencode(path): path for path in paths}
     changes: list[FileChange] = []
-    commit, time = "", 0
-    for line in done.stdout.splitlines():
+    times: list[int] = []
+    commit = ""
+    for line in text.splitlines():
         if line.startswith(b":"):
             fields, _, name = line.partition(b"\t")
             if (path := wanted.get(name)) is not None:
                 old, new = (_blob(field) for field in fields.split(b" ")[2:4])
-                changes.append(FileChange(commit, time, path, old, new))
+                changes.append(FileChange(commit, times[-1], path, old, new))
         elif line.startswith(b"commit "):
-            commit, time = line[7:47].decode(), int(line[48:])
-    return tuple(changes)
+            commit = line[7:47].decode()
+            times.append(int(line[48:]))
+    return tuple(changes), times
 
 
 def _blob(field: bytes) -> str:

@@ -133,6 +133,10 @@ class Repository:
         """Yield every file with its path, recursively, in git's order (by bytes of the path)."""
         return walk_tree(self._session.read_folder, tree)
 
+    def find_folder(self, tree: str, path: str) -> str | None:
+        """Return the id of the tree of a folder, None when there is none: equal ids, equal folders."""
+        return find_folder(self._session.read_folder, tree, path)
+
     def list_folder(self, tree: str, path: str) -> tuple[str, ...]:
         """Return the names in a folder ('' is the root), in git's order; none when it is not a folder."""
         read = self._session.read_folder
