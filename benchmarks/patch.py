@@ -11,30 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.patch_clone import Clone, NoFacts, patch_of, run_git
 from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
-from benchmarks.patch_rivals import (
-    DriftDesk,
-    apply_am,
-    call,
-    check_out,
-    missing_tools,
-    prepare_quilt,
-    push_quilt,
-)
+from benchmarks.patch_rivals import DriftDesk, missing_tools
+from benchmarks.patch_rows import Bench, Row, least, most
+from benchmarks.patch_series import SERIES, measure_series
 from patchkit.search import Answer, build_graph, find_turn
 from patchkit.source.source import FactSettings
-from patchkit.stack.apply import open_lineage, walk_series
-from patchkit.stack.change import Ground
 from patchkit.stack.gate import check_gate
 from patchkit.stack.ladder.climb import Footing, climb
 from patchkit.stack.lineage.lineage import Lineage
@@ -42,130 +32,9 @@ from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch import parse_patches
 from patchkit.stack.status.examine import examine_series
 from patchkit.stack.status.window import DryRun
-from patchkit.tools.git.objects import Repository
 
-SERIES = 30
 CARRIED_DISTANCE = 200  # commits after a patch was taken: it must still be told
 HISTORY = 5000
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement; what `bar` is the bound of is in the name: a ratio theirs / ours, seconds, a share, a count."""
-
-    name: str
-    rival: str
-    theirs: float | None
-    ours: float
-    bar: float
-    holds: bool
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What the measurements stand on."""
-
-    clone: Clone
-    tip: str
-    folder: Path
-    quick: bool
-
-    @property
-    def repository(self) -> Repository:
-        """Return the objects."""
-        return self.clone.repository
-
-
-def ratio(name: str, rival: str, theirs: float, ours: float, bar: float) -> Row:
-    """Return a row whose bar is the least ratio theirs / ours."""
-    return Row(f"{name}, s", rival, round(theirs, 4), round(ours, 4), bar, theirs / ours >= bar)
-
-
-def most(name: str, rival: str, theirs: float | None, ours: float, bar: float) -> Row:
-    """Return a row whose bar is the most that ours may be."""
-    return Row(name, rival, theirs, round(ours, 3), bar, ours <= bar)
-
-
-def least(name: str, rival: str, theirs: float | None, ours: float, bar: float) -> Row:
-    """Return a row whose bar is the least that ours may be."""
-    return Row(name, rival, theirs, round(ours, 2), bar, ours >= bar)
-
-
-def median(action: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
-    """Return the median seconds of an action; `before` is not measured."""
-    taken = []
-    for _ in range(rounds):
-        before()
-        started = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
-
-
-def measure_series(bench: Bench) -> list[Row]:
-    """Apply 30 real patches in a row: git am and quilt beside the engine, with commits and dry."""
-    folder = bench.folder / "series"
-    folder.mkdir()
-    chain = first_parents(bench.repository.path, bench.tip, 400)[::-1]
-    tree = bench.repository.read_commit(chain[0]).tree
-    commits, diffs = choose_series(bench, tree, chain[1:])
-    work, quilt = bench.folder / "am", bench.folder / "quilt"
-    start = check_out(bench.repository, tree, work)
-    form = ("format-patch", "--stdout", "--binary", "--full-index", "-1")
-    mails = b"".join(run_git(bench.repository.path, *form, commit) for commit in commits)
-    series = [patch_of(folder, f"{number:04}.patch", diff) for number, diff in enumerate(diffs)]
-    rounds = 1 if bench.quick else 5
-    whole = bench.repository.read_commit(start).tree
-
-    def ours(commit: bool, dry: bool = False) -> str:
-        repository = Repository(bench.repository.path)
-        clone = Clone(repository)
-        at = clone.resolve(start)
-        parent, result = start, ""
-        for step in walk_series(Ground(clone, at, whole, open_lineage(clone, at), dry), series, NoFacts()):
-            if not step.record.outcome.stands:
-                raise SystemExit(f"{step.record}")
-            result = step.attempt.tree
-            if commit:
-                parent = repository.create_commit(result, (parent,), step.patch.name, 1_700_000_000)
-        return result
-
-    def reset() -> None:
-        call(work, "git", "reset", "-q", "--hard", start)
-
-    def fresh() -> None:
-        subprocess.run(["rm", "-rf", str(quilt)], check=True)
-        subprocess.run(["cp", "-r", str(work), str(quilt)], check=True)
-        prepare_quilt(quilt, diffs)
-
-    am = median(lambda: apply_am(work, mails), rounds + 2, reset)
-    same = run_git(work, "rev-parse", "HEAD^{tree}").decode().strip() == ours(False)
-    reset()
-    pushed = median(lambda: push_quilt(quilt), 1 if bench.quick else 3, fresh)
-    dry, made = median(lambda: ours(False, dry=True), rounds + 4), median(lambda: ours(True), rounds + 4)
-    return [
-        ratio("30 real patches with commits", "git am", am, made, 4),
-        ratio("30 real patches with commits", "quilt push -a", pushed, made, 8),
-        ratio("30 real patches, dry run", "git am", am, dry, 8),
-        least("30 real patches: same result tree as git am", "git am", None, float(same), 1),
-    ]
-
-
-def choose_series(bench: Bench, tree: str, chain: Sequence[str]) -> tuple[list[str], list[bytes]]:
-    """Choose 30 real patches of a size that people carry which stand on a tree one after the other, whole."""
-    commits, diffs = [], []
-    for commit in chain:
-        if not read_change(bench.repository.path, commit)[1]:
-            continue
-        diff = run_git(bench.repository.path, "diff", "--binary", "--full-index", f"{commit}^", commit)
-        attempt = climb(Footing(bench.repository, tree), parse_patches(diff))
-        if attempt.method == "exact" and attempt.outcome in {Outcome.CLEAN, Outcome.OFFSET}:
-            tree = attempt.tree
-            commits.append(commit)
-            diffs.append(diff)
-        if len(commits) == SERIES:
-            break
-    return commits, diffs
 
 
 def measure_drift(bench: Bench) -> list[Row]:
@@ -304,10 +173,7 @@ def main() -> None:
             started = time.perf_counter()
             for row in measure(bench):
                 rows.append(row)
-                theirs = "" if row.theirs is None else f"{row.rival} {row.theirs}"
-                print(
-                    f"{row.name:<58} {row.ours:>9} {theirs:<30} bar {row.bar:<4} {'holds' if row.holds else 'MISSED'}"
-                )
+                print(row)
             print(f"({measure.__name__}: {time.perf_counter() - started:.1f} s)")
     if options.json:
         options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
