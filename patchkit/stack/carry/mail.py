@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from patchkit.stack.carry.text import Naming
 from patchkit.stack.patch import Header, Patch, parse_patches
@@ -19,6 +19,9 @@ _STAT = re.compile(
     rb" \S.* \| +(\d+|Bin\b).*| \d+ files? changed.*| (create|delete) mode \d+ .*| mode change \d+ .*"
     rb"| (rename|copy|rewrite) .* \(\d+%\)|\s*"
 )
+_KEPT_MODE = re.compile(
+    rb"diff --git .*\n(?:(?:similarity|rename|copy) .*\n)*index [0-9a-f]+\.\.[0-9a-f]+ ([0-7]{6})\r?\n"
+)
 _LEAD = re.compile(rb"diff -.*|Index: .*|=+|Only in .*|\s*")  # of traditional diffs, before each file
 _SPECIAL = re.compile(r'[()<>\[\]:;@\\,."]')  # must be quoted in a name (RFC 5322, 3.2.3)
 # What a line of a message would be taken for: the end of the message, another mail, a header inside the text.
@@ -28,10 +31,11 @@ _IN_BODY = re.compile(r"(From|Subject|Date|\[PATCH[^\]]*\])\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Sheet:
-    """One patch of a file, and the text before it."""
+    """One patch of a file, and the text before it; `modes` are those behind the ids, by the line of a file's part."""
 
     preamble: bytes
     patch: Patch
+    modes: Mapping[int, int] = field(default_factory=dict)
 
 
 def read_sheets(data: bytes, strip: int = 1, root: str = "") -> tuple[Sheet, ...]:
@@ -51,7 +55,7 @@ def read_sheets(data: bytes, strip: int = 1, root: str = "") -> tuple[Sheet, ...
     end = 0
     for patch, start in zip(patches, starts, strict=True):
         begin = next((at for at in mails if end <= at < start), 0 if not sheets else start)
-        sheets.append(Sheet(_prune(text[begin:start]), patch))
+        sheets.append(Sheet(_prune(text[begin:start]), patch, _read_modes(text, patch)))
         end = start
     return tuple(sheets)
 
@@ -108,6 +112,12 @@ def _offset(text: bytes, line: int) -> int:
     for _ in range(line - 1):
         at = text.index(b"\n", at) + 1
     return at
+
+
+def _read_modes(text: bytes, patch: Patch) -> dict[int, int]:
+    """Return the modes that stay, which git writes behind the ids of a file."""
+    found = {file.line: _KEPT_MODE.match(text, _offset(text, file.line)) for file in patch.files if file.git}
+    return {line: int(match[1], 8) for line, match in found.items() if match}
 
 
 def _prune(preamble: bytes) -> bytes:

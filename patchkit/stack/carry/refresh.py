@@ -118,7 +118,8 @@ def _write_sheet(
     """Return one mail anew; what `exclude` keeps out of the tree stays as it was. Empty when nothing is left of it."""
     naming, exclude = how
     parts = render_trees(repository, trees, moves_of(keep_files(sheet.patch, exclude)), naming)
-    parts |= {file.path: render_file(file, naming) for file in sheet.patch.files if matches(file.path, exclude)}
+    kept = (file for file in sheet.patch.files if matches(file.path, exclude))
+    parts |= {file.path: render_file(file, naming, sheet.modes.get(file.line)) for file in kept}
     return sheet.preamble + join_parts(parts) if parts else b""
 
 

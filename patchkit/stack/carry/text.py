@@ -82,15 +82,15 @@ def render_trees(
     return parts
 
 
-def render_file(file: FilePatch, naming: Naming = PLAIN) -> bytes:
-    """Return one parsed part of a patch file as a git diff.
+def render_file(file: FilePatch, naming: Naming = PLAIN, mode: int | None = None) -> bytes:
+    """Return one parsed part of a patch file as a git diff; `mode` is the file's where it stays and is known.
 
     A traditional diff that may make a file, and cannot say so, stays one: a git diff would deny it.
     """
     hunks = b"".join(map(_render_hunk, file.hunks))
     if not file.git and file.old_path and file.new_path and len(file.hunks) == 1 and not file.hunks[0].old:
         return f"--- {_marker(naming.old(file.path))}\n+++ {_marker(naming.new(file.path))}\n".encode() + hunks
-    return _render(file, naming, hunks, _render_binary(file.binary) if file.binary else b"")
+    return _render(file, naming, hunks, _render_binary(file.binary) if file.binary else b"", mode)
 
 
 def is_binary(data: bytes) -> bool:

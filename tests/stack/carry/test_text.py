@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from patchkit.stack.carry.mail import read_naming
+from patchkit.stack.carry.mail import read_naming, read_sheets
 from patchkit.stack.carry.text import Naming, join_parts, render_file, render_trees
 from patchkit.stack.ladder.exact import apply_exact
 from patchkit.stack.outcome import Outcome
@@ -88,10 +88,9 @@ def test_a_rename_stays_one_as_long_as_the_trees_bear_it_out(desk: Desk, real_gi
 def test_parsed_parts_come_out_as_they_went_in(desk: Desk, real_git: RealGit) -> None:
     before = {"x": numbered(30), "gone": "1\n2\n", "old": numbered(20), "run": "x\n"}
     after = {"x": numbered(30, {3: "", 20: "a"}), "new": "1", "moved": numbered(20), "run": desk.git.executable("x\n")}
-    text = (
-        real_git.diff(before, after, "-M").replace(b" 100644\n--- ", b"\n--- ").replace(b"similarity index 100%\n", b"")
-    )
-    assert b"".join(render_file(file) for file in parse_patches(text)[0].files) == text
+    text = real_git.diff(before, after, "-M").replace(b"similarity index 100%\n", b"")
+    (sheet,) = read_sheets(text)
+    assert b"".join(render_file(file, mode=sheet.modes.get(file.line)) for file in sheet.patch.files) == text
 
 
 def test_a_traditional_diff_that_may_make_a_file_stays_one(desk: Desk) -> None:

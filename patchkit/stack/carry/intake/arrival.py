@@ -113,7 +113,7 @@ def take_text(name: str, data: bytes, strip: int | None = None) -> tuple[Arrival
         about: dict[str, object] = {"from": name, "sha256": digest, **({"part": number} if len(sheets) > 1 else {})}
         parts: dict[str, bytes] = {}
         for file in sheet.patch.files:
-            parts[file.path] = parts.get(file.path, b"") + render_file(file)
+            parts[file.path] = parts.get(file.path, b"") + render_file(file, mode=sheet.modes.get(file.line))
         crlf = any(file.crlf for file in sheet.patch.files)
         imported = Imported.model_validate(about)
         found.append(Arrival(sheet.patch.header, imported, sheet.preamble, parts, crlf=crlf))
