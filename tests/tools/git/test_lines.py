@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from patchkit.tools.git.lines import Region, diff_lines, find_blob, merge_lines
 from tests.support.repositories import GitRepository
@@ -57,6 +59,36 @@ def test_a_merge_is_what_git_merge_file_makes_of_it(
         Path(name).write_bytes(data)
     done = subprocess.run(["git", "merge-file", "-p", *names], capture_output=True, check=False)
     assert merge_lines(git.objects, sides[1], sides[0], sides[2]) == (done.stdout if done.returncode == 0 else None)
+
+
+WORDS = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b"}", b"odd\r", b"\xff"]), max_size=14)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), base=WORDS, end=st.sampled_from([b"", b"\n"]))
+def test_any_merge_is_what_git_merge_file_makes_of_it(
+    git: GitRepository, tmp_path: Path, data: st.DataObject, base: list[bytes], end: bytes
+) -> None:
+    def edited() -> bytes:
+        lines = list(base)
+        for _ in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, len(lines)))
+            lines[at : at + data.draw(st.integers(0, 2))] = data.draw(
+                st.lists(st.sampled_from([b"x", b"a"]), max_size=2)
+            )
+        return b"\n".join(lines) + end
+
+    sides = [edited(), b"\n".join(base) + end, edited()]
+    names = [str(tmp_path / name) for name in ("ours", "base", "theirs")]
+    for name, text in zip(names, sides, strict=True):
+        Path(name).write_bytes(text)
+    done = subprocess.run(["git", "merge-file", "-p", *names], capture_output=True, check=False)
+    ours, middle, theirs = sides
+    assert merge_lines(git.objects, middle, ours, theirs) == (done.stdout if done.returncode == 0 else None)
+
+
+def test_contents_with_nul_bytes_are_merged_as_a_whole_or_not_at_all(git: GitRepository) -> None:
+    assert merge_lines(git.objects, b"a\0\nb\nc\n", b"A\0\nb\nc\n", b"a\0\nb\nC\n") is None
 
 
 def test_a_side_that_did_not_change_takes_the_other(git: GitRepository) -> None:
