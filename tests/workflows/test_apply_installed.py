@@ -13,6 +13,7 @@ import pytest
 from patchkit.errors import RequestError, StoreFailure
 from patchkit.source.installed.record import agrees, parse_record
 from patchkit.stack.outcome import Outcome
+from tests.support.disks import small_disk
 from tests.support.installs import CACHES, CREATE, DELETE, EDIT, NATIVE, TEST, Bench
 from tests.support.wheels import install, make_wheel, snapshot
 
@@ -205,6 +206,30 @@ def test_when_something_cannot_be_laid_out_nothing_is_changed(pair: Bench) -> No
     with pytest.raises(StoreFailure):
         pair.apply()
     assert snapshot(pair.site) == before
+
+
+def test_a_full_disk_leaves_everything_as_it_was(bench: Bench, tmp_path: Path) -> None:
+    large = "".join(f"+# {number}\n" for number in range(30_000))
+    bench.write(EDIT + f"--- /dev/null\n+++ b/vllm/large.py\n@@ -0,0 +1,30000 @@\n{large}")
+    with small_disk(tmp_path / "disk", 128) as disk:
+        bench.site = disk / "site"
+        install(bench.wheel, bench.site, CACHES)
+        before = snapshot(bench.site)
+        with pytest.raises(StoreFailure, match="No space left"):
+            bench.apply()
+        assert snapshot(bench.site) == before
+
+
+def test_pip_checks_and_removes_what_was_patched(bench: Bench, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv/bin/python"), "--no-input"]
+    subprocess.run([*pip, "install", "-q", "--no-index", "--no-deps", str(bench.wheel)], check=True)
+    bench.site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    assert bench.states(bench.apply()) == ["applied"]
+    assert (bench.site / "vllm/new/deep/z.py").exists()
+    subprocess.run([*pip, "check"], check=True, capture_output=True)
+    subprocess.run([*pip, "uninstall", "-q", "-y", "vllm"], check=True)
+    assert [path.name for path in bench.site.glob("*vllm*")] == []
 
 
 def test_what_is_not_installed_is_told(pair: Bench, tmp_path: Path) -> None:
