@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 
 from patchkit.errors import RequestError
 from patchkit.recipe.model import Change, Steps
-from patchkit.stack.apply import apply_series
+from patchkit.stack.apply import apply_series, walk_series
+from patchkit.stack.change import Ground
 from patchkit.stack.outcome import Outcome, PatchRecord, SeriesResult
 from patchkit.stack.series import StackPatch
 from tests.stack.bench import Desk, GivenFacts, RepositorySource, commit_of, lines
@@ -139,6 +140,34 @@ def test_python_that_a_patch_breaks_is_for_review_and_leaves_the_tree(shelf: She
     assert told(result) == ["bad review", "good clean"]
     assert "x.py: no longer parses (line 1" in result.records[0].detail
     assert result.patched is None
+
+
+def test_only_the_objects_of_a_series_that_stands_are_stored(shelf: Shelf, desk: Desk) -> None:
+    def stored() -> int:
+        return sum(1 for path in (desk.git.path / "objects").rglob("*") if path.is_file())
+
+    base = commit_of(desk, desk.tree({"v/x": TEXT}))
+    first, second, bad = (
+        shelf.diff("first", EDIT.format("v/x", "two", "zwei")),
+        shelf.diff("second", EDIT.format("v/x", "zwei", "2")),
+        shelf.diff("bad", EDIT.format("v/x", "nowhere", "2")),
+    )
+    before = stored()
+    source = RepositorySource(desk.git)
+    assert apply_series(source, base, (first, bad), GivenFacts()).patched is None
+    assert stored() == before
+    for _ in range(2):
+        assert apply_series(source, base, (first, second), GivenFacts()).patched is not None
+        assert stored() == before + 3  # the file, its folder and the root: nothing of the first patch alone
+
+
+def test_exact_results_pass_the_gate_where_the_ground_is_thorough(shelf: Shelf, desk: Desk) -> None:
+    bad = shelf.diff("bad", "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-x = 1\n+x = (\n")
+    base = commit_of(desk, desk.tree({"x.py": "x = 1\n"}))
+    for thorough, outcome in ((True, Outcome.REVIEW), (False, Outcome.CLEAN)):
+        ground = Ground(RepositorySource(desk.git), base.commit, base.id, thorough=thorough)
+        (step,) = walk_series(ground, (bad,), GivenFacts())
+        assert step.record.outcome is outcome
 
 
 def test_a_change_of_native_files_says_that_it_needs_a_build(shelf: Shelf) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from patchkit.tools.git.log import FileChange, file_log, recent_log
 from patchkit.tools.git.objects import Repository
 
-RECENT = 3000  # commits: half a year of vLLM; reading all of its history takes four times as long
+RECENT = 3000  # commits: three months of vLLM; reading all of its history takes four times as long
 
 
 @dataclass(frozen=True)

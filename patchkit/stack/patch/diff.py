@@ -99,6 +99,9 @@ class _Reader:
                 self.lines.fail(message)
         if line.startswith(b"Binary files "):
             refuse_note(self.lines)
+        after = self.lines.peek(1)
+        if line.startswith(b"--- ") and after and b"+++ ".startswith(after):  # no line end: it was cut off
+            self.lines.fail("the patch ends in the names of a file")
 
     # --- headers ---
 

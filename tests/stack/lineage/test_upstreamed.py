@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.stack.lineage import lineage
 from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.lineage.upstreamed import Upstreamed, find_upstreamed
 from patchkit.stack.outcome import Outcome
@@ -121,3 +122,24 @@ def test_it_is_told_how_a_person_recognises_the_commit(upstream: Upstream, title
 def test_a_rename_is_not_decided(upstream: Upstream) -> None:
     carried = upstream.patch({"x.py": None, "y.py": upstream.text()})
     assert find(upstream, upstream.diff(carried, "-M")) is None
+
+
+def test_history_before_the_newest_commits_is_read_when_it_is_asked_for(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diff, took = take(upstream)
+    for number in range(6):
+        upstream.git.commit({"other": f"{number}\n"})
+        upstream.edit("import re\n", f"import re\nimport m{number}\n")
+    whole = Lineage(upstream.git.objects, upstream.git.find("main"))
+    (path,) = (file.path for patch in parse_patches(diff) for file in patch.files)
+    for commits in (1, 2, 5, 11, 12, 13, 14, 15, 100):
+        monkeypatch.setattr(lineage, "RECENT", commits)
+        some = Lineage(upstream.git.objects, whole.commit)
+        assert tuple(some.recent(path)) == whole.log(path)
+        assert [change.commit for change in Lineage(upstream.git.objects, whole.commit).recent(path, 1 << 40)] == [
+            change.commit for change in some.newest[path]
+        ]
+        found = find(upstream, diff)
+        assert found is not None
+        assert found.commit == took
