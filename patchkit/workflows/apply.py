@@ -65,7 +65,9 @@ def _tell_others(opened: OpenedRecipe, upstream: str) -> None:
     """Warn of the patches that belong to another tree than the one that is patched: nothing is left out silently."""
     others = [patch.name for name in opened.sources if name != upstream for patch in load_series(opened.loaded, name)]
     if others:
-        opened.toolkit.progress.warn(f"not applied, since not for {upstream}: {', '.join(others)}")
+        installed = any(one.is_installed for one in opened.loaded.recipe.upstream.values())
+        hint = "--to-site-packages DIR applies those of what is installed" if installed else ""
+        opened.toolkit.progress.warn(f"not applied, since not for {upstream}: {', '.join(others)}", hint)
 
 
 def check_folder(toolkit: Toolkit, repository: Repository, folder: Path) -> None:
