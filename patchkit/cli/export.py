@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli.options import at_option, json_option, locked_option, recipe_argument, source_option
+from patchkit.cli.options import at_option, json_option, locked_option, recipe_argument, source_option, upstream_option
 from patchkit.cli.terminal import emit_json, make_toolkit, note, say, visible
 
 if TYPE_CHECKING:
     from patchkit.workflows.export import ExportReport, ExportRequest
 
 
-@click.command()
+@click.command(short_help="Write the recipe's series as files that need no patchkit: for git am, or one diff.")
 @recipe_argument
 @click.option(
     "--to",
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 )
 @at_option
 @locked_option
+@upstream_option
 @source_option
 @json_option
 @click.pass_context

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from patchkit.workflows.import_patch import ImportReport, Taken
 
 
-@click.command("import")
+@click.command("import", short_help="Take a pull request, commit, diff or mailbox into a library as a patch.")
 @click.argument("what", metavar="SOURCE")
 @click.argument("target", metavar="RECIPE-OR-LIBRARY", type=click.Path(path_type=Path))
 @click.option("--name", metavar="SLUG", help="Name of the patch's folder; of a mailbox, numbers are put behind it.")

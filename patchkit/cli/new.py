@@ -17,7 +17,7 @@ NEXT = {
 }
 
 
-@click.command()
+@click.command(short_help="Make a new recipe, patch or issue that says what to fill in.")
 @click.argument("kind", type=click.Choice(["recipe", "patch", "issue"]))
 @click.argument("name")
 @click.option(

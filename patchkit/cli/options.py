@@ -17,3 +17,6 @@ source_option = click.option(
 at_option = click.option("--at", metavar="REF", help="Tag, branch, commit id or pull/N instead of the recipe's ref.")
 fresh_option = click.option("--fresh", is_flag=True, help="Run repros anew even where the store has their verdict.")
 locked_option = click.option("--locked", is_flag=True, help="Refuse to run without a recipe.lock that matches.")
+upstream_option = click.option(
+    "--upstream", metavar="NAME", help="The upstream whose patches are meant; default: the recipe's main one."
+)

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli.options import at_option, json_option, recipe_argument, source_option
+from patchkit.cli.options import at_option, json_option, recipe_argument, source_option, upstream_option
 from patchkit.cli.terminal import emit_json, make_toolkit, note, say, visible
 
 if TYPE_CHECKING:
     from patchkit.workflows.refresh import RefreshReport
 
 
-@click.command()
+@click.command(short_help="Rewrite the diffs of a series against the tree where they now land.")
 @recipe_argument
 @click.argument("patches", metavar="[PATCH]…", nargs=-1)
 @at_option
 @click.option("--dry-run", is_flag=True, help="Write nothing; exit 1 when a file would change.")
+@upstream_option
 @source_option
 @json_option
 @click.pass_context

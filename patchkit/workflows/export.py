@@ -22,13 +22,14 @@ Form = Literal["am", "diff"]
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """Which series to write, for which commit, where to, and as what: mails for `git am`, or one diff."""
+    """Which series to write, for which commit, where to, and as what. `upstream` None is the main one."""
 
     recipe: Path
     to: Path
     form: Form = "am"
     at: str | None = None
     source: Preference = "auto"
+    upstream: str | None = None
     locked: bool = False
 
 
@@ -47,13 +48,13 @@ class ExportReport:
 
 
 def export_recipe(toolkit: Toolkit, request: ExportRequest) -> ExportReport:
-    """Write the series of a recipe's main upstream for a commit: of the request, the lock, or the recipe.
+    """Write the series of one upstream of a recipe for a commit: of the request, the lock, or the recipe.
 
     Raises `RequestError` when the folder holds something else than an earlier export.
     """
     held = _read_export(request.to)
     opened = open_recipe(toolkit, request.recipe, request.source, request.locked)
-    commit = resolve_commit(opened, request.at)
+    commit = resolve_commit(opened, request.at, request.upstream)
     source = source_of(opened, commit.upstream)
     series = series_of(opened, commit.upstream)
     press = Press(source.repository, open_lineage(source, commit), source.facts(commit, opened.settings))

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from patchkit.errors import InvalidFile, RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, open_recipe
-from patchkit.recipe.library import shipped_library
-from patchkit.recipe.load import check_files
+from patchkit.recipe.library import LoadedRecipe, shipped_library
+from patchkit.recipe.load import check_files, load_recipe
+from patchkit.recipe.model import SeriesPull
 from patchkit.recipe.writing.folder import check_valid, write_folder
 from patchkit.recipe.writing.patch_file import write_patch_file
 from patchkit.recipe.writing.series import add_to_series
-from patchkit.source.source import Source
+from patchkit.source.open import open_source
+from patchkit.source.source import Preference, Source
 from patchkit.stack.carry.intake.arrival import Arrival, take_commit, take_pull, take_text
-from patchkit.stack.carry.intake.facts import Known, describe, enrich
+from patchkit.stack.carry.intake.facts import Known, describe, enrich, pull_number
 from patchkit.stack.carry.intake.shelf import Place, Shelf
 from patchkit.tools.cache import remove_path, write_atomically
 from patchkit.tools.git.client import redact
@@ -72,31 +74,29 @@ class ImportReport:
 
 @dataclass(frozen=True)
 class _Desk:
-    """Where an import works: the library, and the recipe with its upstreams, where there is one."""
+    """Where an import works: the library, and the recipe where there is one, whose upstream is opened when asked."""
 
     toolkit: Toolkit
     request: ImportRequest
     shelf: Shelf
     upstream: str
-    opened: OpenedRecipe | None
+    loaded: LoadedRecipe | None
 
     @property
     def git(self) -> str:
         """Return the URL of the upstream's repository, '' where none is known."""
-        return (self.opened.loaded.recipe.upstream[self.upstream].git or "") if self.opened else ""
+        return (self.loaded.recipe.upstream[self.upstream].git or "") if self.loaded else ""
 
-    @property
+    @cached_property
     def source(self) -> Source:
         """Return the upstream. Raises `RequestError` where there is none, or one without history."""
-        if self.opened is None:
-            raise RequestError(
-                f"{self.request.what}: there is no such file", "for a pull request or a commit, name a recipe"
-            )
-        source = self.opened.sources[self.upstream]
+        what = self.request.what
+        if self.loaded is None:
+            raise RequestError(f"{what}: there is no such file", "for a pull request or a commit, name a recipe")
+        upstream = self.loaded.recipe.upstream[self.upstream]
+        source = open_source(self.toolkit, self.upstream, upstream, self.request.source)
         if source.kind != "git":
-            raise RequestError(
-                f"{self.request.what}: {self.upstream} has no history here", "--source git, or a .diff URL"
-            )
+            raise RequestError(f"{what}: {self.upstream} has no history here", "--source git, or a .diff URL")
         return source
 
 
@@ -116,7 +116,7 @@ def import_patch(toolkit: Toolkit, request: ImportRequest) -> ImportReport:
     made: list[Path] = []
     try:
         taken = tuple(_store(desk, places[: at + 1], known[at], made) for at in range(len(places)))
-        return ImportReport(taken, _add(desk, [one.slug for one in taken]) if request.add else None)
+        return ImportReport(taken, _add(desk, taken) if request.add else None)
     except BaseException:
         for folder in made:
             remove_path(folder)
@@ -129,14 +129,14 @@ def _open(toolkit: Toolkit, request: ImportRequest) -> _Desk:
         if request.add:
             raise RequestError(f"{target}: is a library, --add needs a recipe", "name the recipe")
         return _Desk(toolkit, request, Shelf(target.absolute(), request.update), request.upstream or "vllm", None)
-    opened = open_recipe(toolkit, target, request.source, use_lock=False)
-    root, names = opened.loaded.root, opened.loaded.recipe.upstream
+    loaded = load_recipe(target)
+    root, names = loaded.root, loaded.recipe.upstream
     if root == shipped_library() and root.name == "library":
         raise RequestError(f"{target}: is a recipe that patchkit ships", "copy it into a folder of your own")
-    upstream = request.upstream or opened.loaded.recipe.main_upstream
+    upstream = request.upstream or loaded.recipe.main_upstream
     if upstream not in names:
         raise RequestError(f"{target}: no upstream named {upstream}", f"the recipe has: {', '.join(names)}")
-    return _Desk(toolkit, request, Shelf(root, request.update), upstream, opened)
+    return _Desk(toolkit, request, Shelf(root, request.update), upstream, loaded)
 
 
 def _take(desk: _Desk) -> tuple[Arrival, ...]:
@@ -186,15 +186,16 @@ def _store(desk: _Desk, places: Sequence[Place], known: Known, made: list[Path])
     return Taken(place.slug, place.folder, place.state, arrival)
 
 
-def _add(desk: _Desk, slugs: Sequence[str]) -> Path | None:
+def _add(desk: _Desk, taken: Sequence[Taken]) -> Path | None:
     """Add patches to the recipe's series; return the recipe where it changed. Raises `InvalidFile`, `RequestError`."""
-    if desk.opened is None:
+    if desk.loaded is None:
         return None
-    path = desk.opened.loaded.path
+    path = desk.loaded.path
     text = path.read_bytes().decode("utf-8")
     added = text
-    for slug in slugs:
-        added = add_to_series(added, slug)
+    for one in taken:
+        added = add_to_series(added, one.slug)
+        _tell_double(desk, desk.loaded, one)
     if added == text:
         return None
     trial = path.with_name(f".{path.name}.trial.yaml")
@@ -206,3 +207,11 @@ def _add(desk: _Desk, slugs: Sequence[str]) -> Path | None:
         remove_path(trial)
     write_atomically(path, added.encode())
     return path
+
+
+def _tell_double(desk: _Desk, loaded: LoadedRecipe, taken: Taken) -> None:
+    """Warn where the series has the pull request itself, besides the patch that was made of it."""
+    number = pull_number(taken.arrival.imported)
+    if any(isinstance(entry, SeriesPull) and entry.pull == number for entry in loaded.recipe.series):
+        hint = f"take it out: {taken.slug} is the same change"
+        desk.toolkit.progress.warn(f"{loaded.path}: the series also has pull: {number}", hint)

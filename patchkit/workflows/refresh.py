@@ -19,13 +19,14 @@ from patchkit.tools.toolkit import Toolkit
 
 @dataclass(frozen=True)
 class RefreshRequest:
-    """Which patches of a recipe to refresh (none named: all), and where. `dry_run`: tell only."""
+    """Which patches of a recipe to refresh (none named: all), where, and of which upstream (None: the main one)."""
 
     recipe: Path
     patches: tuple[str, ...] = ()
     at: str | None = None
     dry_run: bool = False
     source: Preference = "auto"
+    upstream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class RefreshReport:
 
 
 def refresh_recipe(toolkit: Toolkit, request: RefreshRequest) -> RefreshReport:
-    """Make the diffs of a recipe's main upstream anew against a commit: of the request, the lock, or the recipe.
+    """Make the diffs of one upstream of a recipe anew: against the commit of the request, the lock, or the recipe.
 
     Nothing is written when one of them cannot be. Raises `RequestError` for a patch that the series does not have.
     """
     opened = open_recipe(toolkit, request.recipe, request.source)
-    commit = resolve_commit(opened, request.at)
+    commit = resolve_commit(opened, request.at, request.upstream)
     source = source_of(opened, commit.upstream)
     series = series_of(opened, commit.upstream)
     _check_names(request, series)

@@ -47,6 +47,20 @@ def pull_document(number: int, head: str, url: str, **changes: Any) -> dict[str,
     return {**document, **changes}
 
 
+class Told:
+    """Progress that keeps what people would see."""
+
+    def __init__(self) -> None:
+        self.warnings: list[tuple[str, str]] = []
+
+    def step(self, message: str) -> None: ...
+
+    def advance(self, message: str, done: int, total: int | None) -> None: ...
+
+    def warn(self, message: str, hint: str = "") -> None:
+        self.warnings.append((message, hint))
+
+
 class Forge:
     """Serves `team/product`; `pulls` are the API's answers by number, `files` other documents by path."""
 

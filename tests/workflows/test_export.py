@@ -240,3 +240,23 @@ def test_a_folder_of_somebody_else_s_is_left_alone(export: Export, tmp_path: Pat
     with pytest.raises(RequestError):
         export(form="diff")
     assert spoil in {"file", "link"} or (out / "mine.patch").read_text() == "mine"
+
+
+def test_another_upstream_of_a_pair_has_its_own_series(export: Export, folder: Path, upstream: GitRepository) -> None:
+    other = GitRepository(folder / "other")
+    other.commit({"y": "1\n"})
+    text = (folder / "recipe.yaml").read_text()
+    (folder / "recipe.yaml").write_text(
+        text.replace("ref: v1}", f'ref: v1}}, other: {{git: "{other.url}", ref: main}}').replace(
+            "[logging", "[logging, theirs"
+        )
+    )
+    (folder / "patches/theirs").mkdir()
+    (folder / "patches/theirs/patch.yaml").write_text(
+        "format: 1\ntitle: theirs\nupstream: other\nchange: [{file: z, source: z.txt}]\n"
+    )
+    (folder / "patches/theirs/z.txt").write_text("z\n")
+    report = export(upstream="other")
+    assert (report.files, report.commit.id) == (("0001-theirs.patch",), other.head())
+    with pytest.raises(RequestError, match="no upstream named nix"):
+        export(upstream="nix")

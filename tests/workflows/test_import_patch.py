@@ -15,7 +15,7 @@ from patchkit.tools.cache import Cache
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.apply import ApplyRequest, apply_recipe
 from patchkit.workflows.import_patch import ImportReport, ImportRequest, import_patch
-from tests.support.forge import Forge, serving
+from tests.support.forge import Forge, Told, serving
 from tests.support.repositories import GitRepository
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
@@ -282,6 +282,26 @@ def test_a_patch_file_with_windows_line_ends_still_fits_both_kinds_of_target(
     assert [one.outcome for one in apply_recipe(toolkit, ApplyRequest(recipe)).result.records] == ["clean"]
     upstream.commit({"v/x.py": TEXT.replace("\n", "\r\n")})
     assert [one.outcome for one in apply_recipe(toolkit, ApplyRequest(recipe)).result.records] == ["clean"]
+
+
+def test_a_file_needs_no_upstream(take: Import, library: Path, upstream: GitRepository, tmp_path: Path) -> None:
+    recipe = library / "recipes/product/recipe.yaml"
+    recipe.write_text(recipe.read_text().replace(upstream.url, "https://git.invalid/nix.git"))
+    (tmp_path / "fix.diff").write_text(DIFF)
+    assert take(tmp_path / "fix.diff", add=True).added_to == recipe
+
+
+def test_a_pull_request_that_the_series_has_already_is_told(
+    toolkit: Toolkit, library: Path, upstream: GitRepository
+) -> None:
+    recipe = library / "recipes/product/recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("[]", "[{pull: 7}]"))
+    pull(upstream)
+    told = Told()
+    import_patch(Toolkit(toolkit.cache, told), ImportRequest("#7", recipe, add=True))
+    assert told.warnings == [
+        (f"{recipe}: the series also has pull: 7", "take it out: heal-the-fault is the same change")
+    ]
 
 
 def test_tests_alone_are_the_patch(take: Import, library: Path, tmp_path: Path) -> None:

@@ -13,24 +13,10 @@ import pytest
 from patchkit.tools.cache import Cache
 from patchkit.tools.toolkit import Toolkit
 from patchkit.tools.web.github import PullFacts, pull_url, read_pull, split_url
-from tests.support.forge import Forge, serving
+from tests.support.forge import Forge, Told, serving
 
 pytest.importorskip("github")
 TOKEN = "ghp_0123456789abcdef"
-
-
-class Told:
-    """Progress that keeps what people would see."""
-
-    def __init__(self) -> None:
-        self.warnings: list[tuple[str, str]] = []
-
-    def step(self, message: str) -> None: ...
-
-    def advance(self, message: str, done: int, total: int | None) -> None: ...
-
-    def warn(self, message: str, hint: str = "") -> None:
-        self.warnings.append((message, hint))
 
 
 @pytest.fixture
