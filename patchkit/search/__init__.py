@@ -1,5 +1,7 @@
 """Which commit next: pure functions of the graph and of what is known; `decide` is the engine that callers use."""
 
+from patchkit.search.belief import believe as believe
+from patchkit.search.belief import missing_bits as missing_bits
 from patchkit.search.costs import Costs as Costs
 from patchkit.search.decision import Answer as Answer
 from patchkit.search.decision import Contradiction as Contradiction

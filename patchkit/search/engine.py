@@ -15,13 +15,13 @@ DEFAULTS = Settings()
 
 def decide(graph: CommitGraph, state: State, settings: Settings = DEFAULTS, running: Collection[str] = ()) -> Decision:
     """Return what to do next, while the probes of `running` are under way."""
-    engine = flaky.decide if settings.flaky else bisection.decide
+    engine = flaky.decide if settings.flaky or settings.metric else bisection.decide
     return engine(graph, state.with_skips(settings.known_skips), settings, running)
 
 
 def count_suspects(graph: CommitGraph, state: State, settings: Settings = DEFAULTS) -> int:
     """Return how many commits are still under suspicion; with flaky runs, the fewest that hold the confidence."""
     state = state.with_skips(settings.known_skips)
-    if settings.flaky:
+    if settings.flaky or settings.metric:
         return flaky.count_suspects(graph, state, settings)
     return bisection.suspects(graph, state).bit_count()

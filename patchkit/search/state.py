@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard, get_args
@@ -11,11 +12,15 @@ Seen = Literal["good", "bad", "skip"]
 
 @dataclass(frozen=True)
 class Observation:
-    """One run at one node. `fresh`: it was run for this question, not taken from an earlier verdict."""
+    """One run at one node. `fresh`: it was run for this question, not taken from an earlier verdict.
+
+    `value` is what a metric repro measured; a search by values looks at nothing else.
+    """
 
     answer: Seen
     fresh: bool = False
     reason: str = ""
+    value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class State:
 def fold(events: Iterable[Mapping[str, Any]]) -> State:
     """Return the state after the events; events other than `probe` say nothing about commits and are passed over.
 
-    Raises `ValueError` for a probe event without a node or with an unknown answer.
+    Raises `ValueError` for a probe event without a node, with an unknown answer or with a value that is no number.
     """
     observations: dict[str, tuple[Observation, ...]] = {}
     for event in events:
@@ -69,7 +74,10 @@ def fold(events: Iterable[Mapping[str, Any]]) -> State:
         node, answer = event.get("node"), event.get("answer")
         if not isinstance(node, str) or not _is_answer(answer):
             raise ValueError(f"not a probe: {dict(event)}")
-        seen = Observation(answer, bool(event.get("fresh", False)), str(event.get("reason", "")))
+        value = event.get("value")
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+            raise ValueError(f"not a value: {value!r} at {node}")
+        seen = Observation(answer, bool(event.get("fresh", False)), str(event.get("reason", "")), value)
         observations[node] = (*observations.get(node, ()), seen)
     return State(observations)
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchkit.search import Answer, Contradiction, Probe, Settings, build_graph, decide, favour, fold
-from patchkit.search.flaky.posterior import Rates, compute_posterior
+from patchkit.search.flaky.model import Rates
+from patchkit.search.flaky.posterior import compute_posterior
 from tests.search.oracle import World, ancestors, chain, worlds
 
 SURE = Settings(flaky=True, confidence=0.99)

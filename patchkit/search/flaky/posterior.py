@@ -1,48 +1,35 @@
 """How likely each commit is the culprit, given runs that may pass on bad commits and fail on good ones.
 
 Hypotheses: each commit of the graph; that the good end is bad already; that the bad end is not bad. Under "c is the
-culprit" a commit is bad if and only if c is among its ancestors. With K1 fails in N1 runs at bad commits and K0 in N0
-at good ones, and P(fail | bad) ~ Beta(a1, b1), P(fail | good) ~ Beta(a0, b0) unknown but the same everywhere,
-
-    log L = lnB(a1+K1, b1+N1-K1) - lnB(a1, b1) + lnB(a0+K0, b0+N0-K0) - lnB(a0, b0)
-
-(Beta-Bernoulli as in git_bayesect; the prior of flake rates as in Henderson et al., ICST 2023). Skips never count.
-Commits that no run tells apart share their counts, so the work is a few cells, not thousands of commits.
+culprit" a commit is bad if and only if c is among its ancestors; the model says how likely the runs then are. Skips
+never count. Commits that no run tells apart share their counts, so the work is a few cells, not thousands of commits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.search.decision import Share
-from patchkit.search.graph import CommitGraph
+from patchkit.search.flaky.model import Counts, Model
+from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.state import State
 
 INVALID = 0.02  # of each end being not what it is said to be, before anything ran
-Beta = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Beta priors of the chance that a run fails: on a bad commit (mean .8), and on a good one (mean .02)."""
-
-    bad: Beta = (2.0, 0.5)
-    good: Beta = (0.2, 10.0)
 
 
 @dataclass(frozen=True)
 class Cell:
     """Hypotheses with the same counts. `members` are commits; 0 for the two about the ends.
 
-    `weight` is the prior of one member; `in_bad` and `in_good` are (fails, runs) at commits that would be bad or good.
+    `weight` is the prior of one member; `in_bad` and `in_good` count runs at commits that would be bad or good.
     """
 
     members: int
     weight: float
-    in_bad: tuple[int, int] = (0, 0)
-    in_good: tuple[int, int] = (0, 0)
+    in_bad: Counts
+    in_good: Counts
     end: str = ""  # "good": the good end is bad already; "bad": the bad end is not bad
 
     @property
@@ -50,15 +37,9 @@ class Cell:
         """Return how many hypotheses are in the cell."""
         return 1 if self.end else self.members.bit_count()
 
-    def fail_rates(self, rates: Rates) -> tuple[float, float]:
-        """Return the chance that the next run fails, at a commit that would be bad and at one that would be good."""
-        (k1, n1), (k0, n0) = self.in_bad, self.in_good
-        return (rates.bad[0] + k1) / (sum(rates.bad) + n1), (rates.good[0] + k0) / (sum(rates.good) + n0)
-
-    def log_mass(self, rates: Rates) -> float:
+    def log_mass(self, model: Model) -> float:
         """Return the logarithm of prior times likelihood, for the whole cell."""
-        likelihood = _evidence(rates.bad, *self.in_bad) + _evidence(rates.good, *self.in_good)
-        return math.log(self.weight * self.size) + likelihood
+        return math.log(self.weight * self.size) + model.evidence(self.in_bad, self.in_good)
 
 
 @dataclass(frozen=True)
@@ -67,7 +48,7 @@ class Posterior:
 
     cells: tuple[Cell, ...]
     masses: tuple[float, ...]
-    rates: Rates
+    model: Model
 
     def end(self, name: str) -> float:
         """Return the probability that an end is not what it is said to be."""
@@ -79,64 +60,59 @@ class Posterior:
         cell, mass = max(commits, key=lambda pair: pair[1] / pair[0].size)
         return cell.members, mass / cell.size
 
+    def entropy(self) -> float:
+        """Return the bits that are missing to certainty."""
+        pairs = zip(self.cells, self.masses, strict=True)
+        return -sum(mass * math.log2(mass / cell.size) for cell, mass in pairs if mass > 0)
 
-def compute_posterior(graph: CommitGraph, state: State, prior: Sequence[Share], rates: Rates) -> Posterior:
+    def chances(self, size: int) -> list[float]:
+        """Return the probability of each of `size` positions."""
+        found = [0.0] * size
+        for cell, mass in zip(self.cells, self.masses, strict=True):
+            if not cell.end:
+                each = mass / cell.size
+                for at in positions(cell.members):
+                    found[at] = each
+        return found
+
+
+def compute_posterior(graph: CommitGraph, state: State, prior: Sequence[Share], model: Model) -> Posterior:
     """Return the posterior after all runs of `state`."""
-    cells = start_cells(graph, prior)
-    for node, (fails, runs) in count_runs(state).items():
-        cells = add_runs(cells, graph.ancestors_of(node), fails, runs)
-    return normalise(cells, rates)
+    cells = start_cells(graph, prior, model)
+    for node, counts in model.count(state).items():
+        cells = add_runs(cells, graph.ancestors_of(node), counts)
+    return normalise(cells, model)
 
 
-def start_cells(graph: CommitGraph, prior: Sequence[Share]) -> list[Cell]:
+def start_cells(graph: CommitGraph, prior: Sequence[Share], model: Model) -> list[Cell]:
     """Return the hypotheses before anything ran."""
     shares = prior or (Share(1.0, graph.whole),)
     total = sum(share.weight * share.members.bit_count() for share in shares)
-    scale = (1 - 2 * INVALID) / total
-    commits = [Cell(share.members, share.weight * scale) for share in shares if share.members]
-    return [*commits, Cell(0, INVALID, end="good"), Cell(0, INVALID, end="bad")]
+    scale, none = (1 - 2 * INVALID) / total, model.nothing
+    commits = [Cell(share.members, share.weight * scale, none, none) for share in shares if share.members]
+    return [*commits, Cell(0, INVALID, none, none, end="good"), Cell(0, INVALID, none, none, end="bad")]
 
 
-def count_runs(state: State) -> Mapping[str, tuple[int, int]]:
-    """Return (fails, runs) of each node; skips are no runs."""
-    counts = {}
-    for node, seen in state.observations.items():
-        fails = sum(run.answer == "bad" for run in seen)
-        runs = fails + sum(run.answer == "good" for run in seen)
-        if runs:
-            counts[node] = (fails, runs)
-    return counts
-
-
-def add_runs(cells: Iterable[Cell], ancestors: int, fails: int, runs: int) -> list[Cell]:
+def add_runs(cells: Iterable[Cell], ancestors: int, counts: Counts) -> list[Cell]:
     """Return the cells after runs at a node with these ancestors (0: the good end), split where they differ."""
     found = []
     for cell in cells:
         inside, outside = cell.members & ancestors, cell.members & ~ancestors
         if inside or cell.end == "good":
-            found.append(replace(cell, members=inside, in_bad=_plus(cell.in_bad, fails, runs)))
+            found.append(replace(cell, members=inside, in_bad=_plus(cell.in_bad, counts)))
         if outside or cell.end == "bad":
-            found.append(replace(cell, members=outside, in_good=_plus(cell.in_good, fails, runs)))
+            found.append(replace(cell, members=outside, in_good=_plus(cell.in_good, counts)))
     return found
 
 
-def normalise(cells: Sequence[Cell], rates: Rates) -> Posterior:
+def normalise(cells: Sequence[Cell], model: Model) -> Posterior:
     """Return the cells with their probabilities."""
-    logs = [cell.log_mass(rates) for cell in cells]
+    logs = [cell.log_mass(model) for cell in cells]
     top = max(logs)
     masses = [math.exp(one - top) for one in logs]
     total = sum(masses)
-    return Posterior(tuple(cells), tuple(mass / total for mass in masses), rates)
+    return Posterior(tuple(cells), tuple(mass / total for mass in masses), model)
 
 
-def _plus(counts: tuple[int, int], fails: int, runs: int) -> tuple[int, int]:
-    return counts[0] + fails, counts[1] + runs
-
-
-def _evidence(prior: Beta, fails: int, runs: int) -> float:
-    a, b = prior
-    return _log_beta(a + fails, b + runs - fails) - _log_beta(a, b)
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+def _plus(counts: Counts, more: Counts) -> Counts:
+    return tuple(one + other for one, other in zip(counts, more, strict=True))
