@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from patchkit.cli.options import json_option, recipe_argument, source_option
-from patchkit.cli.terminal import emit_json, emit_line, make_toolkit, note, say
+from patchkit.cli.terminal import emit_json, emit_line, json_line, make_toolkit, note, say, settings_of
+
+if TYPE_CHECKING:
+    from patchkit.cli.live import LiveLine
+    from patchkit.workflows.bisect import BisectRequest
 
 EXIT_NOT_FOUND = 1
 EXIT_DIFFERS = 1
@@ -44,45 +50,42 @@ def _check_axis(context: click.Context, parameter: click.Parameter, value: str |
     raise click.BadParameter(f"{value!r} is none of {', '.join(AXES)}, dependency:NAME", context, parameter)
 
 
+QUESTION = (
+    recipe_argument,
+    click.option("--issue", metavar="ISSUE[/REPRO]", default="", help="Needed when the recipe has several."),
+    click.option("--good", metavar="REF", default="", help="A commit or release without the issue."),
+    click.option("--bad", metavar="REF", default="", help="A newer one with it."),
+    click.option(
+        "--axis",
+        metavar="AXIS",
+        callback=_check_axis,
+        help="What lies between: commits (default for git), releases (default for packages), pair (commits, "
+        "each beside the commit that its files name), dependency:NAME (versions of a package); or patches "
+        "(which of the series).",
+    ),
+    click.option("--at", metavar="REF", default="", help="The commit of patches and dependency [the recipe's]."),
+    click.option(
+        "--pin",
+        type=click.Choice(["newest", "release"]),
+        default="newest",
+        show_default=True,
+        help="With pair: which counts when the files name a commit and a release.",
+    ),
+    click.option(
+        "--series",
+        type=click.Choice(["with", "without", "others"]),
+        default="others",
+        show_default=True,
+        help="Patches to apply at each commit; others: all but those that mend the issue.",
+    ),
+    click.option("--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`)."),
+    source_option,
+)  # what names a bisect, and so its journal
+
+
 def question_options(function: F) -> F:
-    """Add the options that name a bisect: the same words name its journal."""
-    for option in reversed(
-        (
-            recipe_argument,
-            click.option("--issue", metavar="ISSUE[/REPRO]", default="", help="Needed when the recipe has several."),
-            click.option("--good", metavar="REF", default="", help="A commit or release without the issue."),
-            click.option("--bad", metavar="REF", default="", help="A newer one with it."),
-            click.option(
-                "--axis",
-                metavar="AXIS",
-                callback=_check_axis,
-                help="What lies between: commits (default for git), releases (default for packages), pair (commits, "
-                "each beside the commit that its files name), dependency:NAME (versions of a package); or patches "
-                "(which of the series).",
-            ),
-            click.option(
-                "--at", metavar="REF", default="", help="The commit of patches and dependency [the recipe's]."
-            ),
-            click.option(
-                "--pin",
-                type=click.Choice(["newest", "release"]),
-                default="newest",
-                show_default=True,
-                help="With pair: which counts when the files name a commit and a release.",
-            ),
-            click.option(
-                "--series",
-                type=click.Choice(["with", "without", "others"]),
-                default="others",
-                show_default=True,
-                help="Patches to apply at each commit; others: all but those that mend the issue.",
-            ),
-            click.option(
-                "--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`)."
-            ),
-            source_option,
-        )
-    ):
+    """Add the options that name a bisect."""
+    for option in reversed(QUESTION):
         function = option(function)
     return function
 
@@ -108,6 +111,7 @@ def question_options(function: F) -> F:
 )
 @click.option("--ray", metavar="ADDRESS", default="", help="Probe on a Ray cluster; `local` makes one here.")
 @click.option("--from-git-log", metavar="FILE", type=FILE, help="Take what `git bisect log` printed as known.")
+@click.option("--emit-revert", metavar="NAME", default="", help="Write the confirmed revert as a patch of the library.")
 @click.option("--explain", is_flag=True, help="Tell why each commit is probed: bits, cost, odds.")
 @click.option("--restart", is_flag=True, help="Forget the journal of the same bisect and begin anew.")
 @json_option
@@ -122,28 +126,43 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
     `patchkit bisect log` and `patchkit bisect replay`, with the same words behind, print the journal and make its
     decisions again.
     """
-    from patchkit.report.bisect import event_text
     from patchkit.workflows.bisect import BisectRequest, bisect
 
     if chosen["from_git_log"] is None:
         _need_ends(context, chosen)
     request = BisectRequest(recipe=recipe, **chosen)
-
-    def tell(event: Any) -> None:
-        if event["event"] == "ask" and not explain:
-            return
-        if as_json:
-            emit_line(dict(event))
-        else:
-            say(event_text(event))
-
-    try:
-        result = bisect(make_toolkit(context), request, tell)
-    except KeyboardInterrupt:
-        again = [word for word in sys.argv[1:] if word != "--restart"]
-        note(f"to go on from here: {shlex.join(['patchkit', *again])}")
-        raise
+    toolkit = make_toolkit(context)
+    with contextlib.ExitStack() as stack:
+        live = None
+        if sys.stderr.isatty() and not settings_of(context).quiet:
+            live = stack.enter_context(_live_line(request))
+            toolkit = replace(toolkit, progress=live)
+        try:
+            result = bisect(toolkit, request, lambda event: _tell(event, live, as_json, explain))
+        except KeyboardInterrupt:
+            again = [word for word in sys.argv[1:] if word != "--restart"]
+            note(f"to go on from here: {shlex.join(['patchkit', *again])}")
+            raise
     return 0 if result["confirmed"] else EXIT_NOT_FOUND
+
+
+def _live_line(request: BisectRequest) -> LiveLine:
+    from patchkit.cli.live import LiveLine
+    from patchkit.report.bisect import BisectProgress
+
+    return LiveLine(BisectProgress(jobs=request.jobs, confirm=request.confirm))
+
+
+def _tell(event: Mapping[str, Any], live: LiveLine | None, as_json: bool, explain: bool) -> None:
+    """Print an event, and let the line know; questions are printed only for `--explain`."""
+    from patchkit.report.bisect import event_text
+
+    if live is not None:
+        live.take(event)
+    if event["event"] == "ask" and not explain:
+        return
+    write = live.say if live is not None else say
+    write(json_line(dict(event)) if as_json else event_text(event))
 
 
 @click.command("log")

@@ -51,12 +51,18 @@ def cache_root() -> Path:
         raise RequestError(message, "set PATCHKIT_CACHE to a folder") from error
 
 
-def make_toolkit(context: click.Context) -> Toolkit:
-    """Return the outside world as this call's options and environment describe it."""
+def make_toolkit(context: click.Context, prunes: bool = False) -> Toolkit:
+    """Return the outside world as this call's options and environment describe it.
+
+    The call counts as a user of the store until it ends, unless it `prunes`.
+    """
     settings = settings_of(context)
     progress: Progress = Silence() if settings.quiet else TerminalProgress()
     offline = settings.offline or bool(os.environ.get("PATCHKIT_OFFLINE"))
-    return Toolkit(Cache(cache_root()), progress, dict(os.environ), offline)
+    cache = Cache(cache_root())
+    if not prunes:
+        context.with_resource(cache.in_use())
+    return Toolkit(cache, progress, dict(os.environ), offline)
 
 
 def emit_json(document: dict[str, Any]) -> None:
@@ -66,8 +72,13 @@ def emit_json(document: dict[str, Any]) -> None:
 
 def emit_line(document: dict[str, Any]) -> None:
     """Print one event of a JSON Lines stream on stdout, at once."""
-    click.echo(json.dumps({"format": 1, **document}, ensure_ascii=False))
+    click.echo(json_line(document))
     sys.stdout.flush()
+
+
+def json_line(document: dict[str, Any]) -> str:
+    """Return a document as one line of JSON; `format` is added."""
+    return json.dumps({"format": 1, **document}, ensure_ascii=False)
 
 
 def say(text: str) -> None:

@@ -145,7 +145,7 @@ def _spoiled(subject: Subject, node: str, detail: str) -> Verdict:
 
 def _bring_home(cache: Cache, verdict: Verdict, files: Mapping[str, bytes]) -> Verdict:
     """Keep a worker's evidence in this machine's store, unless it is the same store."""
-    if not verdict.evidence or Path(verdict.evidence).is_dir():
+    if not verdict.evidence or Path(verdict.evidence).is_relative_to(cache.root):
         return verdict
 
     def write(folder: Path) -> None:

@@ -23,8 +23,8 @@ class BisectRequest:
 
     `confirm`: runs of the culprit that must be bad, and of each parent that must be good, those of the search included.
     `from_git_log`: the output of `git bisect log` whose marks count as known; it names the ends where `good` or `bad`
-    is empty. `emit_revert`: the name of a patch to write when taking the culprit back heals the bad end. `ray`: the
-    address of a Ray cluster where the probes run, or `local` for one made here.
+    is empty. `ray`: the address of a Ray cluster where the probes run, or `local` for one made here. `emit_revert`: the
+    name of a patch to write when taking the culprit back heals the bad end.
     """
 
     recipe: Path

@@ -10,7 +10,7 @@ from typing import Any
 
 from patchkit.errors import RequestError
 from patchkit.report.bisect import Tally, answer_document, probe_document
-from patchkit.search import Answer, Contradiction, Probe, Settings, count_suspects, fold
+from patchkit.search import Answer, Contradiction, Probe, Settings, believe, count_suspects, fold, missing_bits
 from patchkit.tools.journal import Journal
 from patchkit.tools.process import end_children
 from patchkit.verdict.evidence import read_evidence
@@ -130,8 +130,10 @@ class Session:
             if revert is None:
                 return
             event = revert.event(culprit)
-            if revert.verdict.reason is not Reason.INFRASTRUCTURE:
+            if revert.kept:
                 self._keep(event)
+            else:
+                self.events.append(event)  # told now, tried again by the next run
             known.append(event)
             self.tell(event)
 
@@ -143,7 +145,8 @@ class Session:
         self._note_prior()
         now = self._view()
         left = count_suspects(self.subject.graph, now.state, now.settings)
-        self.tell({**event, "left": left, "fidelity": verdict.fidelity})
+        bits = round(missing_bits(believe(self.subject.graph, now.state, now.settings)), 2)
+        self.tell({**event, "left": left, "bits": bits, "fidelity": verdict.fidelity})
 
     def _view(self) -> View:
         return view(self.subject.graph, self.events)

@@ -5,12 +5,13 @@ The revert is a patch of the series like any other: a three-way merge of trees i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeGuard
 
+from patchkit.errors import StoreFailure
 from patchkit.recipe.library import LoadedPatch
 from patchkit.recipe.model import ChangeRevert, Patch
-from patchkit.verdict.verdict import Reason, Series, Verdict
+from patchkit.verdict.verdict import Reason, Series
 from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 Reverted = Literal["good", "bad", "conflict", "skip"]
@@ -18,37 +19,46 @@ Reverted = Literal["good", "bad", "conflict", "skip"]
 
 @dataclass(frozen=True)
 class Revert:
-    """What became of the bad end without the culprit."""
+    """What became of the bad end without the culprit. `kept`: the same answer would come again."""
 
     answer: Reverted
-    verdict: Verdict
+    reason: str
+    detail: str
+    tree: str = ""
+    evidence: str | None = None
+    duration_seconds: float = 0.0
+    kept: bool = True
 
     def event(self, node: str) -> dict[str, Any]:
         """Return the event for the journal and for programs."""
-        verdict = self.verdict
-        return {
-            "event": "revert",
-            "node": node,
-            "answer": self.answer,
-            "reason": verdict.reason.value,
-            "detail": verdict.detail,
-            "tree": verdict.tree,
-            "evidence": verdict.evidence,
-            "duration_seconds": round(verdict.duration_seconds, 3),
-        }
+        fields = asdict(self)
+        del fields["kept"]
+        return {"event": "revert", "node": node, **fields}
 
 
 def judge_reverted(subject: Subject, culprit: str) -> Revert | None:
-    """Return the verdict on the bad end without a commit; None where no single commit can be taken back (releases).
+    """Return what the bad end is without a commit; None where no single commit can be taken back (releases).
 
-    Of a merge it is the change from its first parent that is taken back.
+    Of a merge it is the change from its first parent that is taken back. The search is over by then: a store that lacks
+    an object for the merge must not cost its answer.
     """
     if not can_revert(subject):
         return None
     reverting = with_revert(subject, culprit)
-    verdict = reverting.ask(subject.graph.bad, reverting.flaky)
+    try:
+        verdict = reverting.ask(subject.graph.bad, reverting.flaky)
+    except StoreFailure as error:
+        return Revert("skip", Reason.INFRASTRUCTURE.value, error.message, kept=False)
     conflict = verdict.reason is Reason.CONFLICT
-    return Revert("conflict" if conflict else verdict.answer.value, verdict)
+    return Revert(
+        answer="conflict" if conflict else verdict.answer.value,
+        reason=verdict.reason.value,
+        detail=verdict.detail,
+        tree=verdict.tree,
+        evidence=verdict.evidence,
+        duration_seconds=round(verdict.duration_seconds, 3),
+        kept=verdict.reason is not Reason.INFRASTRUCTURE,
+    )
 
 
 def can_revert(subject: Subject) -> TypeGuard[CommitSubject]:

@@ -8,15 +8,16 @@ names the likely culprits, `revert` is the verdict without the culprit, `result`
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, State, decide, favour, fold
+from patchkit.search import Answer, CommitGraph, Contradiction, Costs, Probe, Settings, State, decide, favour, fold
 from patchkit.search.decision import Decision
 
 Event = Mapping[str, Any]
-DERIVED = ("prior",)  # settings that follow from other events
+DERIVED = ("prior", "costs", "known_skips")  # settings that follow from other events, or from nothing yet
 
 
 @dataclass(frozen=True)
@@ -61,19 +62,23 @@ def running_in(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def settings_in(graph: CommitGraph, events: Iterable[Event]) -> Settings:
-    """Return how the latest run searches, with the prior once there is one."""
+    """Return how the latest run searches, with the prior once there is one, and with what a probe took so far."""
     settings, prior = Settings(), Settings().prior
+    seconds: list[float] = []
     for event in events:
         if event["event"] == "session":
             settings = read_settings(event["settings"])
         elif event["event"] == "prior":
             prior = favour(graph, event["nodes"])
-    return replace(settings, prior=prior)
+        elif event["event"] == "probe" and not event["reused"]:
+            seconds.append(event["duration_seconds"])
+    costs = Costs(test_seconds=statistics.fmean(seconds)) if seconds else None
+    return replace(settings, prior=prior, costs=costs)
 
 
 def session_event(settings: Settings) -> dict[str, Any]:
     """Return the event that begins a run of the command."""
-    kept = {name: value for name, value in asdict(settings).items() if name not in DERIVED}
+    kept = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in DERIVED}
     return {"event": "session", "settings": kept}
 
 
