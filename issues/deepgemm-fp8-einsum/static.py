@@ -1,19 +1,19 @@
 """Proves, without importing vLLM, that no call of fp8_einsum is reached where DeepGEMM is declared unavailable.
 
-`reader.py` reads the tree: callers and their guards, operators, classes that say they are not available. Asked of the
-whole tree, so that the call is found wherever a release has it. A second reading with `is_deep_gemm_supported()` True
-catches the opposite mistake, a patch that switches DeepGEMM off everywhere.
+`deepgemm_reader` reads the tree: callers and their guards, operators, classes that say they are not available. Asked of
+the whole tree, so that the call is found wherever a release has it. A second reading with `is_deep_gemm_supported()`
+True catches the opposite mistake, a patch that switches DeepGEMM off everywhere.
 
 Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that nothing in the tree calls fp8_einsum.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from reader import PREDICATE_NAME, Site, Survey
+from deepgemm_reader import PREDICATE_NAME, Site, Survey
+from static_repro import run
 
 KERNEL = "fp8_einsum"
 
@@ -43,18 +43,5 @@ def answer(root: Path) -> int:
     return int(bool(unguarded))
 
 
-def main() -> int:
-    tree = os.environ.get("PATCHKIT_TREE")
-    root = Path(tree) if tree else Path.cwd()
-    if not (root / "vllm" / "__init__.py").is_file():
-        print(f"cannot tell: {root} holds no vllm package")
-        return 125
-    try:
-        return answer(root)
-    except (OSError, SyntaxError, UnicodeDecodeError, RecursionError) as error:
-        print(f"cannot tell: {type(error).__name__}: {error}")
-        return 125
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(answer))

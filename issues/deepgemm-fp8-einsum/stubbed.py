@@ -17,13 +17,13 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import os
-import re
 import subprocess
 import sys
 import traceback
-import types
 from pathlib import Path
 from typing import Any
+
+from faked_gpu import Bad, capability_at_hand, fake_device, module
 
 # Where the call stands: (file, function), newest first. Before 0.23 it is the body of a custom operator.
 PROJECTION = ("vllm/models/deepseek_v4/nvidia/ops/o_proj.py", "deep_gemm_fp8_o_proj")
@@ -36,10 +36,6 @@ QUANTISERS = (
     "vllm/v1/attention/ops/deepseek_v4_ops/fused_inv_rope_fp8_quant.py",
 )
 KERNELS = ("_fused_inv_rope_fp8_quant_per_head", "_FUSED_INV_ROPE_FP8_QUANT_KERNEL")
-EXTENSIONS = (
-    "_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch",
-    "vllm_flash_attn._vllm_fa2_C", "vllm_flash_attn._vllm_fa3_C",
-)  # fmt: skip
 GROUPS, HEADS, NOPE, ROPE, RANK, BLOCK = 2, 8, 448, 64, 1024, 128  # of DeepSeek-V4-Flash, with two groups instead of 8
 INNER = HEADS * (NOPE + ROPE)
 TOKENS = (1, 17, 130)
@@ -52,24 +48,12 @@ UNSUPPORTED = "Assertion error (/deepgemm-src/csrc/apis/../jit_kernels/impls/../
 CANNOT_TELL = (ImportError, AttributeError, TypeError)  # an interface that drifted says nothing about the guard
 
 
-class Bad(Exception):
-    """The tree ran and did the wrong thing."""
-
-
 class Record:
     """What the stubbed kernels saw: calls of DeepGEMM, and the activations as the quantiser meant them."""
 
     def __init__(self) -> None:
         self.deep_gemm_calls = 0
         self.meant: Any = None
-
-
-def module(name: str, **members: Any) -> types.ModuleType:
-    made = types.ModuleType(name)
-    made.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
-    made.__dict__.update(members)
-    sys.modules[name] = made
-    return made
 
 
 def stub_deep_gemm(capability: tuple[int, int], record: Record) -> None:
@@ -119,25 +103,6 @@ class Quantiser:
             exponents = ((scales.view(torch.int32) >> 23) & 255).view(num_tokens, GROUPS, -1, 4)
             scales = (exponents << torch.tensor([0, 8, 16, 24], dtype=torch.int32)).sum(-1).to(torch.int32)
         scale.copy_(scales.transpose(0, 1))
-
-
-def fake_device(capability: tuple[int, int]) -> Any:
-    """The tree's CUDA platform class, told its capability; its operators run where the tensors are, on the CPU."""
-    for extension in EXTENSIONS:
-        module(f"vllm.{extension}")
-    from vllm import platforms
-    from vllm.platforms import cuda
-    from vllm.platforms.interface import DeviceCapability
-
-    class FakedCudaPlatform(cuda.CudaPlatformBase):
-        dispatch_key = "CPU"
-
-        @classmethod
-        def get_device_capability(cls, device_id: int = 0) -> Any:  # noqa: ARG003 — vLLM's signature
-            return DeviceCapability(*capability)
-
-    platforms._current_platform = FakedCudaPlatform()
-    return platforms._current_platform
 
 
 def answer_at_import() -> Any:
@@ -262,7 +227,7 @@ def check(tree: Path, capability: tuple[int, int], must_take: bool) -> None:
     import torch
 
     record = Record()
-    fake_device(capability)
+    fake_device(capability, dispatch_key="CPU")
     keep = answer_at_import()
     stub_deep_gemm(capability, record)
     torch.use_deterministic_algorithms(True)  # makes torch.empty hold NaN: what is not filled shows
@@ -305,12 +270,6 @@ def child(tree: Path, capability: tuple[int, int], must_take: bool) -> int:
     return 0
 
 
-def arch_at_hand() -> tuple[int, int]:
-    found = re.fullmatch(r"sm_?(\d+)(\d)[a-z]?", os.environ.get("PATCHKIT_ARCH", ""))
-    capability = (int(found[1]), int(found[2])) if found else (12, 1)
-    return (12, 1) if capability[0] in DEEP_GEMM_MAJORS else capability
-
-
 def present(tree: Path) -> bool:
     return any(
         (tree / path).is_file() and f"def {name}(" in (tree / path).read_text(encoding="utf-8")
@@ -319,7 +278,9 @@ def present(tree: Path) -> bool:
 
 
 def parent(tree: Path) -> int:
-    for capability, must_take, switch in ((arch_at_hand(), False, "0"), ((8, 9), False, None), ((9, 0), True, None)):
+    here = capability_at_hand()
+    here = (12, 1) if here[0] in DEEP_GEMM_MAJORS else here
+    for capability, must_take, switch in ((here, False, "0"), ((8, 9), False, None), ((9, 0), True, None)):
         env = {key: value for key, value in os.environ.items() if key != "VLLM_USE_DEEP_GEMM"}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(tree), env.get("PYTHONPATH", "")]))
         env.update({"VLLM_USE_DEEP_GEMM": switch} if switch else {})

@@ -1,21 +1,21 @@
 """Looks for calls of DeepGEMM's kernels that run where the tree itself says that DeepGEMM is not supported.
 
 The single sites have issues of their own; this one asks of the whole tree, so that the next site is found by the
-commit that adds it. `reader.py` does the reading. Counted are the kernels with another way to compute the same: matrix
-products, the einsum, hyper-connections. The sparse indexer's logits and MegaMoE's gate have none in the tree: without
-DeepGEMM the model cannot run, whatever is asked. They are told as notes, once a file.
+commit that adds it. `deepgemm_reader` does the reading. Counted are the kernels with another way to compute the same:
+matrix products, the einsum, hyper-connections. The sparse indexer's logits and MegaMoE's gate have none in the tree:
+without DeepGEMM the model cannot run, whatever is asked. They are told as notes, once a file.
 
 Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that the tree has no DeepGEMM.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
 
-from reader import PREDICATE_NAME, Site, Survey
+from deepgemm_reader import PREDICATE_NAME, Site, Survey
+from static_repro import run
 
 COUNTED = re.compile(r".*(gemm|einsum|mhc).*")
 
@@ -51,18 +51,5 @@ def answer(root: Path) -> int:
     return int(bad)
 
 
-def main() -> int:
-    tree = os.environ.get("PATCHKIT_TREE")
-    root = Path(tree) if tree else Path.cwd()
-    if not (root / "vllm" / "__init__.py").is_file():
-        print(f"cannot tell: {root} holds no vllm package")
-        return 125
-    try:
-        return answer(root)
-    except (OSError, SyntaxError, UnicodeDecodeError, RecursionError) as error:
-        print(f"cannot tell: {type(error).__name__}: {error}")
-        return 125
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(answer))

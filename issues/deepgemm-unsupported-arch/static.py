@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import ast
 import operator
-import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from static_repro import run
+from values import UNKNOWN, Constant, Marker, Scope, assigned_names
 
 SINK_NAME = "tf32_hc_prenorm_gemm"
 PREDICATE_NAME = "is_deep_gemm_supported"
@@ -29,19 +31,7 @@ ELSEWHERE = ("vllm/model_executor/kernels", "vllm/model_executor/layers", "vllm/
 DEPTH = 12  # calls followed into each other; the real chain is two long
 
 
-class Marker:
-    """A value of which only the identity matters."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-UNKNOWN, SINK, PREDICATE = Marker("unknown"), Marker("DeepGEMM"), Marker("predicate")
-
-
-@dataclass(frozen=True)
-class Constant:
-    value: Any
+SINK, PREDICATE = Marker("DeepGEMM"), Marker("predicate")
 
 
 @dataclass(eq=False)
@@ -56,20 +46,6 @@ class Function:
 
 
 Value = Any  # a Marker, a Constant or a Function
-
-
-@dataclass
-class Scope:
-    names: dict[str, Value]
-    parent: Scope | None = None
-
-    def get(self, name: str) -> Value:
-        if name in self.names:
-            return self.names[name]
-        return self.parent.get(name) if self.parent else UNKNOWN
-
-    def fork(self) -> Scope:
-        return Scope(dict(self.names), self.parent)
 
 
 @dataclass(eq=False)
@@ -109,15 +85,6 @@ def truth(value: Value) -> bool | None:
     if isinstance(value, Constant):
         return bool(value.value)
     return None if value in (UNKNOWN, SINK) else True
-
-
-def assigned_names(nodes: list[ast.stmt]) -> set[str]:
-    found: set[str] = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                found.add(part.id)
-    return found
 
 
 def only_called(tree: ast.Module) -> set[str]:
@@ -566,18 +533,5 @@ def answer(root: Path) -> int:
     return 0
 
 
-def main() -> int:
-    tree = os.environ.get("PATCHKIT_TREE")
-    root = Path(tree) if tree else Path.cwd()
-    if not (root / "vllm" / "__init__.py").is_file():
-        print(f"cannot tell: {root} holds no vllm package")
-        return 125
-    try:
-        return answer(root)
-    except (OSError, SyntaxError, UnicodeDecodeError, RecursionError) as error:
-        print(f"cannot tell: {type(error).__name__}: {error}")
-        return 125
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(answer))

@@ -17,13 +17,14 @@ from __future__ import annotations
 import importlib.machinery
 import inspect
 import os
-import re
 import subprocess
 import sys
 import traceback
 import types
 from pathlib import Path
 from typing import Any
+
+from faked_gpu import Bad, capability_at_hand, fake_device, module
 
 FUNCTION = "mhc_pre_broadcast_tilelang"
 MODULE = "vllm.model_executor.kernels.mhc.tilelang"
@@ -37,24 +38,12 @@ UNSUPPORTED = "Assertion error (/deepgemm-src/csrc/apis/hyperconnection.hpp:56):
 CANNOT_TELL = (ImportError, AttributeError, TypeError)  # an interface that drifted says nothing about the guard
 
 
-class Bad(Exception):
-    """The tree ran and did the wrong thing."""
-
-
 class Record:
     """What the stubbed kernels saw."""
 
     def __init__(self) -> None:
         self.deep_gemm_calls = 0
         self.fed: dict[str, Any] = {}
-
-
-def module(name: str, **members: Any) -> types.ModuleType:
-    made = types.ModuleType(name)
-    made.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
-    made.__dict__.update(members)
-    sys.modules[name] = made
-    return made
 
 
 def prenorm_gemm(x: Any, weight: Any, out: Any, sqrsum: Any, splits: int) -> None:
@@ -106,25 +95,12 @@ def stub_tilelang(record: Record) -> None:
     module("tilelang", jit=jit, PassConfigKey=Anything(), JITKernel=object, language=language, __path__=[])
 
 
-def fake_device(capability: tuple[int, int]) -> Any:
-    """The tree's CUDA platform class, told its capability; everything it concludes from it is its own."""
+def count_processors(capability: tuple[int, int]) -> None:
+    """What the code asks the driver for."""
     import torch
 
     properties = types.SimpleNamespace(multi_processor_count=PROCESSORS, major=capability[0], minor=capability[1])
     torch.cuda.get_device_properties = lambda *_: properties
-    for extension in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch"):
-        module(f"vllm.{extension}")
-    from vllm import platforms
-    from vllm.platforms import cuda
-    from vllm.platforms.interface import DeviceCapability
-
-    class FakedCudaPlatform(cuda.CudaPlatformBase):
-        @classmethod
-        def get_device_capability(cls, device_id: int = 0) -> Any:  # noqa: ARG003 — vLLM's signature
-            return DeviceCapability(*capability)
-
-    platforms._current_platform = FakedCudaPlatform()
-    return platforms._current_platform
 
 
 def inputs(tokens: int) -> dict[str, Any]:
@@ -175,6 +151,7 @@ def check(name: str, capability: tuple[int, int], must_take: bool) -> None:
     import torch
 
     record = Record()
+    count_processors(capability)
     platform = fake_device(capability)
     stub_deep_gemm(capability, record)
     stub_tilelang(record)
@@ -215,19 +192,14 @@ def child(name: str, capability: tuple[int, int], must_take: bool) -> int:
     return 0
 
 
-def arch_at_hand() -> tuple[int, int]:
-    found = re.fullmatch(r"sm_?(\d+)(\d)[a-z]?", os.environ.get("PATCHKIT_ARCH", ""))
-    capability = (int(found[1]), int(found[2])) if found else (12, 1)
-    return (12, 1) if capability[0] in DEEP_GEMM_MAJORS else capability
-
-
 def present(tree: Path) -> bool:
     source = tree / (MODULE.replace(".", "/") + ".py")
     return source.is_file() and f"def {FUNCTION}(" in source.read_text(encoding="utf-8")
 
 
 def parent(tree: Path) -> int:
-    here = arch_at_hand()
+    here = capability_at_hand()
+    here = (12, 1) if here[0] in DEEP_GEMM_MAJORS else here
     devices = (("here", here, False, "0"), ("pre-hopper", (8, 0), False, None), ("hopper", (9, 0), True, None))
     for name, capability, must_take, switch in devices:
         env = {key: value for key, value in os.environ.items() if key != "VLLM_USE_DEEP_GEMM"}

@@ -12,12 +12,13 @@ Exit code: 0 good, 1 bad, 125 cannot tell. `patchkit: absent` means that there i
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from static_repro import run
 
 PACKAGE = "vllm/model_executor/kernels/linear/scaled_mm"
 KERNEL, DEEP_GEMM_KERNEL = "CutlassFp8BlockScaledMMKernel", "DeepGemmFp8BlockScaledMMKernel"
@@ -519,18 +520,5 @@ def answer(root: Path) -> int:
     return 1 if bad else 125 if lost else 0
 
 
-def main() -> int:
-    tree = os.environ.get("PATCHKIT_TREE")
-    root = Path(tree) if tree else Path.cwd()
-    if not (root / "vllm" / "__init__.py").is_file():
-        print(f"cannot tell: {root} holds no vllm package")
-        return 125
-    try:
-        return answer(root)
-    except (OSError, SyntaxError, UnicodeDecodeError, RecursionError) as error:
-        print(f"cannot tell: {type(error).__name__}: {error}")
-        return 125
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(answer))

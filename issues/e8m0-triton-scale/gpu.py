@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import stubbed
+from faked_gpu import EXTENSIONS, module
 
 LEAST = {"cutlass_scaled_mm_supports_fp8": 89, "cutlass_scaled_mm_supports_block_fp8": 90}
 
@@ -43,10 +44,10 @@ def name_distribution() -> None:
     sys.path.append(str(folder))
 
 
-def real_device(_: tuple[int, int]) -> None:
+def real_device(_: tuple[int, int], **__: str) -> None:
     """The tree's own CUDA platform on the device at hand."""
-    for extension in stubbed.EXTENSIONS:
-        stubbed.module(f"vllm.{extension}")
+    for extension in EXTENSIONS:
+        module(f"vllm.{extension}")
     from vllm import platforms
     from vllm.platforms import cuda
 

@@ -14,70 +14,29 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import os
-import re
 import sys
 import traceback
 import types
 from pathlib import Path
 from typing import Any
 
-PACKAGE = "vllm.model_executor.kernels.linear.scaled_mm"
-KERNEL, UTILS = "TritonFp8BlockScaledMMKernel", "vllm.model_executor.layers.quantization.utils.fp8_utils"
-# Compiled extensions that the import of the kernel classes wants to see, in one release or another; empty ones do.
-EXTENSIONS = (
-    "_C",
-    "_C_stable_libtorch",
-    "_moe_C",
-    "_moe_C_stable_libtorch",
-    "vllm_flash_attn._vllm_fa2_C",
-    "vllm_flash_attn._vllm_fa3_C",
+from e8m0_layer import (
+    BLOCK,
+    COLUMNS,
+    PACKAGE,
+    ROWS,
+    SCALE_NAMES,
+    TOLERANCE,
+    check_bits,
+    every_exponent,
+    kernel_of,
+    layer_with,
+    spread,
 )
-BLOCK = 128
-ROWS, COLUMNS = 16, 16  # blocks of the layer: one per exponent, 256 in all
-SCALE_NAMES = ("weight_scale_inv", "weight_scale")  # fp8.py's name, and compressed-tensors'
-# Of the terms summed: the result is rounded to bfloat16 (2**-8), and a wrong scale is off by a factor of two at least.
-TOLERANCE = 5e-3
+from faked_gpu import Bad, capability_at_hand, fake_device
+
+KERNEL, UTILS = "TritonFp8BlockScaledMMKernel", "vllm.model_executor.layers.quantization.utils.fp8_utils"
 CHECK = "float8_e8m0fnu"
-
-
-class Bad(Exception):
-    """The tree ran and did the wrong thing."""
-
-
-def module(name: str) -> None:
-    made = types.ModuleType(name)
-    made.__spec__ = importlib.machinery.ModuleSpec(name, loader=None)
-    sys.modules[name] = made
-
-
-def capability_at_hand() -> tuple[int, int]:
-    found = re.fullmatch(r"sm_?(\d+)(\d)[a-z]?", os.environ.get("PATCHKIT_ARCH", ""))
-    return (int(found[1]), int(found[2])) if found else (8, 9)
-
-
-def fake_device(capability: tuple[int, int]) -> None:
-    """The tree's CUDA platform class, told its capability."""
-    for extension in EXTENSIONS:
-        module(f"vllm.{extension}")
-    from vllm import platforms
-    from vllm.platforms import cuda
-    from vllm.platforms.interface import DeviceCapability
-
-    class FakedCudaPlatform(cuda.CudaPlatformBase):
-        dispatch_key = "CPU"  # its operators run where the tensors are
-
-        @classmethod
-        def get_device_capability(cls, device_id: int = 0) -> Any:  # noqa: ARG003 — vLLM's signature
-            return DeviceCapability(*capability)
-
-    platforms._current_platform = FakedCudaPlatform()
-
-
-def spread(scale: Any, rows: int, columns: int) -> Any:
-    """A block scale, or a token's group scales, at the size of what it scales."""
-    if scale.shape[0] != rows:
-        scale = scale.repeat_interleave(BLOCK, dim=0)[:rows]
-    return scale.repeat_interleave(BLOCK, dim=1)[:, :columns]
 
 
 class Launched:
@@ -118,63 +77,6 @@ def stub_compiled_op(arrived: list[Any]) -> None:
     utils.triton = types.SimpleNamespace(
         cdiv=lambda x, y: -(-x // y), next_power_of_2=lambda n: 1 << (n - 1).bit_length()
     )
-
-
-def layer_with(name: str, scale: Any) -> Any:
-    import torch
-
-    layer = torch.nn.Module()
-    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
-    weight = torch.randn(ROWS * BLOCK, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
-    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
-    layer.register_parameter(name, torch.nn.Parameter(scale, requires_grad=False))
-    layer.weight_block_size = [BLOCK, BLOCK]
-    layer.logical_widths = [ROWS * BLOCK]
-    layer.orig_dtype = torch.bfloat16
-    layer.input_scale = layer.input_scale_ub = None
-    return layer
-
-
-def kernel_of(name: str, source: str) -> Any:
-    """A kernel object of the tree. Its constructor wants a running engine, the code tried here the configuration."""
-    import torch
-
-    quant = importlib.import_module("vllm.model_executor.layers.quantization.utils.quant_utils")
-    config = importlib.import_module(f"{PACKAGE}.ScaledMMLinearKernel").FP8ScaledMMLinearLayerConfig
-    cls = getattr(importlib.import_module(f"{PACKAGE}.{source}"), name)
-    made = cls.__new__(cls)
-    made.config = config(
-        weight_quant_key=quant.kFp8Static128BlockSym,
-        activation_quant_key=quant.kFp8Dynamic128Sym,
-        weight_shape=(ROWS * BLOCK, COLUMNS * BLOCK),
-        input_dtype=torch.bfloat16,
-        out_dtype=torch.bfloat16,
-    )
-    made.weight_group_shape = quant.kFp8Static128BlockSym.scale.group_shape
-    made.apply_input_quant, made.use_triton, made.is_hopper = True, False, False
-    return made
-
-
-def every_exponent() -> Any:
-    import torch
-
-    return torch.arange(256, dtype=torch.uint8).view(ROWS, COLUMNS).view(torch.float8_e8m0fnu)
-
-
-def check_bits(name: str, before: Any, after: Any) -> None:
-    """All 256 exponents: 0 … 254 are the powers of two from 2**-127 to 2**127, bit for bit, and 255 is NaN."""
-    import torch
-
-    if after.shape != before.shape or not after.is_contiguous():
-        raise Bad(f"{name} has shape {tuple(after.shape)}, strides {after.stride()}")
-    found = after.detach().flatten()
-    wanted = torch.ldexp(torch.ones(256, dtype=torch.float64), torch.arange(256) - 127).to(torch.float32)
-    wanted[255] = torch.nan
-    same = wanted.view(torch.int32) == found.view(torch.int32)
-    wrong = (~(same | (wanted.isnan() & found.isnan()))).nonzero()
-    if len(wrong):
-        first = int(wrong[0])
-        raise Bad(f"{name}: exponent byte {first} became {found[first]}, is {wanted[first]}; {len(wrong)} are wrong")
 
 
 def forward(kernel: Any, name: str, layer: Any, arrived: list[Any]) -> tuple[Any, Any, Any]:
@@ -231,7 +133,7 @@ def check_kernel(name: str, arrived: list[Any]) -> None:
 
 
 def check() -> None:
-    fake_device(capability_at_hand())
+    fake_device(capability_at_hand((8, 9)), dispatch_key="CPU")
     arrived: list[Any] = []
     stub_compiled_op(arrived)
     for name in SCALE_NAMES:

@@ -143,8 +143,24 @@ def read_issue(folder: Path, library: Library, complaints: Complaints) -> Loaded
                 complaints.add_at(node.place, path, f"there is no environment {node.content}", hint)
             else:
                 environments[node.content] = found
-    digest = _digest_folder(folder, complaints)
-    return None if issue is None else LoadedIssue(folder.name, folder, issue, digest, environments)
+    modules = _shared_modules(root, library, complaints)
+    digest = _digest_issue(folder, modules, complaints)
+    return None if issue is None else LoadedIssue(folder.name, folder, issue, digest, environments, modules)
+
+
+def _shared_modules(root: Node, library: Library, complaints: Complaints) -> dict[str, Path]:
+    """Return the modules of issues/shared that an issue uses, by name; complain of those that are not there."""
+    modules = {}
+    for path, node in root.select("uses", None):
+        if not isinstance(node.content, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", node.content):
+            continue  # the model complains of it
+        folder = library.find_shared(node.content) or library.root / "issues" / "shared"
+        try:
+            modules[node.content] = find_file(folder, f"{node.content}.py", folder)
+        except ValueError as error:
+            hint = nearest(node.content, library.shared_names()) or "it is a file of issues/shared"
+            complaints.add_at(node.place, path, str(error), hint)
+    return modules
 
 
 def check_names(
@@ -183,6 +199,12 @@ def _check_repro_names(root: Node, complaints: Complaints) -> None:
         first = seen.setdefault(node.value() if isinstance(node.content, str) else id(node), node)
         if first is not node:
             complaints.add_at(node.place, path, f"there is another repro {node.content} at line {first.place.line}")
+
+
+def _digest_issue(folder: Path, modules: dict[str, Path], complaints: Complaints) -> str:
+    """Return the digest of an issue's files, and of what it shares with others."""
+    digest = _digest_folder(folder, complaints)
+    return digest_of([digest, {name: digest_file(path) for name, path in modules.items()}]) if modules else digest
 
 
 def _digest_folder(folder: Path, complaints: Complaints) -> str:

@@ -83,7 +83,7 @@ def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evid
     try:
         record = scratch / "loaded"
         variables = {**environment.variables, **_variables(environment, run), "PATCHKIT_LOADED": str(record)}
-        variables["PYTHONPATH"] = f"{HARNESS}:{environment.variables['PYTHONPATH']}"
+        variables["PYTHONPATH"] = f"{HARNESS}:{_lay_out(run, scratch)}:{environment.variables['PYTHONPATH']}"
         logs = tuple(scratch / f"run-{number}.log" for number in range(1, run.repro.repeat + 1))
         runs = []
         for number, log in enumerate(logs):
@@ -95,6 +95,16 @@ def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evid
         return write_evidence(toolkit.cache, evidence_key(environment, run), evidence, logs)
     finally:
         remove_path(scratch)
+
+
+def _lay_out(run: ReproRun, scratch: Path) -> Path:
+    """Copy the modules that the issue shares with others into a folder to import from, those it names and no others."""
+    folder = scratch / "shared"
+    with storage_errors(folder):
+        folder.mkdir()
+        for name, path in run.issue.modules.items():
+            (folder / f"{name}.py").write_bytes(path.read_bytes())
+    return folder
 
 
 def _collect(environment: Environment, run: ReproRun, runs: tuple[Run, ...], record: Path) -> Evidence:

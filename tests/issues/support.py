@@ -31,7 +31,8 @@ def plant(root: Path, files: dict[str, str]) -> Path:
 
 def ask(slug: str, tree: Path, script: str = "static.py") -> Answer:
     """Run a repro as the harness does: a process, the tree in the environment, the answer in the exit code."""
-    env = {**os.environ, "PATCHKIT_TREE": str(tree), "PYTHONPATH": str(tree), "PATCHKIT_VERSION": "0.0.0"}
+    paths = f"{ISSUES / 'shared'}:{tree}"
+    env = {**os.environ, "PATCHKIT_TREE": str(tree), "PYTHONPATH": paths, "PATCHKIT_VERSION": "0.0.0"}
     done = subprocess.run(
         [sys.executable, str(ISSUES / slug / script)], env=env, capture_output=True, text=True, check=False
     )

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.issues.support import BAD, CANNOT_TELL, GOOD, ISSUES, Answer, ask, plant, signature
+from tests.issues.support import BAD, CANNOT_TELL, GOOD, Answer, ask, plant, signature
 from tests.issues.test_deepgemm_fp8_einsum import WRAPPER
 
 SLUG = "deepgemm-unguarded-call"
@@ -32,10 +32,6 @@ class Either(Kernel):
 def tree(tmp_path: Path, text: str, **more: str) -> Answer:
     files = {"vllm/utils/deep_gemm.py": WRAPPER + MORE, "vllm/new.py": text}
     return ask(SLUG, plant(tmp_path, {**files, **more}))
-
-
-def test_the_reader_is_the_same_in_both_issues() -> None:
-    assert (ISSUES / SLUG / "reader.py").read_bytes() == (ISSUES / "deepgemm-fp8-einsum" / "reader.py").read_bytes()
 
 
 def test_a_kernel_that_only_the_wrapper_names_is_found_at_a_new_place(tmp_path: Path) -> None:

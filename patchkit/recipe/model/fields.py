@@ -82,6 +82,7 @@ PATTERNS = {  # what a pattern asks for, in words: error messages say this inste
     OBJECT_ID: "must be a whole git id: 40 hexadecimal digits",
     SHA256: "must be a sha256: 64 hexadecimal digits",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of an environment variable",
+    r"^[a-z][a-z0-9_]*$": "must be the name of a Python module: lower-case letters, digits and `_`, no `.py`",
 }
 Slug = Annotated[str, Field(pattern=SLUG, max_length=80)]
 IssueName = Annotated[str, Field(pattern=ISSUE_NAME, max_length=161)]
@@ -92,6 +93,7 @@ Sha256 = Annotated[str, Field(pattern=SHA256)]
 CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{7,40}$")]
 Revision = Annotated[str, Field(pattern=r"^[^-\s][^\s]*$", max_length=200)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+ModuleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]
 VersionText = Annotated[str, Field(json_schema_extra={"format": "version"}), AfterValidator(_is_version)]
 When = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "condition"}), AfterValidator(_parses)]
 ImageTag = Annotated[str, Field(max_length=512), AfterValidator(_names_image)]

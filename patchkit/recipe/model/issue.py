@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from patchkit.recipe.model.fields import Regex, RelativePath, Slug, Strict, When
+from patchkit.recipe.model.fields import ModuleName, Regex, RelativePath, Slug, Strict, When
 
 Fidelity = Literal["real", "stubbed", "static", "needs-gpu"]
 
@@ -44,5 +44,6 @@ class Issue(Strict):
     affects: tuple[When, ...] = Field((), description="Conditions: where the fault is known to be")
     signature: Regex = Field(description="Regular expression; a failure whose output lacks it is a skip, not a bad")
     log_signatures: tuple[Regex, ...] = Field((), description="Regular expressions that tell the issue in real logs")
+    uses: tuple[ModuleName, ...] = Field((), description="Modules of issues/shared that the scripts import, no .py")
     expects: Expects = Field(Expects(), description="What the repros must answer")
     repros: tuple[Repro, ...] = Field(min_length=1, description="The repros, cheapest first")

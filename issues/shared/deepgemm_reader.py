@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from values import UNKNOWN, Constant, Marker, Scope, assigned_names
+
 WRAPPER = "vllm/utils/deep_gemm.py"
 PACKAGES = ("deep_gemm", "vllm.third_party.deep_gemm")
 PREDICATE_NAME = "is_deep_gemm_supported"
@@ -37,20 +39,8 @@ DEPTH = 10  # calls followed into each other; the real chains are at most five l
 ROUNDS = 4  # callers of callers that are looked for
 
 
-class Marker:
-    """A value of which only the identity matters."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-UNKNOWN, PREDICATE = Marker("unknown"), Marker("predicate")
+PREDICATE = Marker("predicate")
 MODULE, PACKAGE = Marker("the wrapper"), Marker("the package")
-
-
-@dataclass(frozen=True)
-class Constant:
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -90,20 +80,6 @@ class Instance:
 
 
 Value = Any  # one of the kinds above
-
-
-@dataclass
-class Scope:
-    names: dict[str, Value]
-    parent: Scope | None = None
-
-    def get(self, name: str) -> Value:
-        if name in self.names:
-            return self.names[name]
-        return self.parent.get(name) if self.parent else UNKNOWN
-
-    def fork(self) -> Scope:
-        return Scope(dict(self.names), self.parent)
 
 
 @dataclass(eq=False)
@@ -160,15 +136,6 @@ def truth(value: Value) -> bool | None:
     if isinstance(value, Constant):
         return bool(value.value)
     return None if value is UNKNOWN or isinstance(value, Kernel) else True
-
-
-def assigned_names(nodes: list[ast.stmt]) -> set[str]:
-    found: set[str] = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                found.add(part.id)
-    return found
 
 
 def denies(value: Value) -> bool:
