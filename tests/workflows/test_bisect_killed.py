@@ -1,4 +1,4 @@
-"""A bisect that is killed anywhere goes on as if nothing had been: few points here, fifty in `benchmarks.bisect.kills`."""
+"""A bisect that is killed anywhere goes on as if nothing had been; fifty points are in `benchmarks.bisect.kills`."""
 
 from __future__ import annotations
 
