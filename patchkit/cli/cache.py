@@ -34,7 +34,7 @@ def command(context: click.Context, kinds: tuple[str, ...], prune: bool, unused_
 
     if math.isnan(unused_days):
         raise click.BadParameter("nan is no number of days", param_hint="--unused-days")
-    toolkit = make_toolkit(context)
+    toolkit = make_toolkit(context, prunes=prune)
     usages = free_store(toolkit, kinds, unused_days) if prune else report_usage(toolkit, kinds)
     if as_json:
         emit_json(

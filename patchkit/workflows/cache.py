@@ -24,11 +24,15 @@ def report_usage(toolkit: Toolkit, kinds: Sequence[str] = ()) -> tuple[Usage, ..
 def free_store(toolkit: Toolkit, kinds: Sequence[str], unused_days: float) -> tuple[Usage, ...]:
     """Remove entries not touched for `unused_days`: of `kinds`, or of every kind that can be made again.
 
-    Raises `RequestError` for a kind that the store does not have.
+    Raises `RequestError` for a kind that the store does not have, and when all is to go while others use the store.
     """
     present = [usage.kind for usage in _check_kinds(kinds, measure_store(toolkit.cache))]
     chosen = list(kinds) or [kind for kind in present if kind not in STATE and kind != "partial"]
-    return prune_store(toolkit.cache, chosen, unused_days, time.time())
+    try:
+        return prune_store(toolkit.cache, chosen, unused_days, time.time())
+    except TimeoutError as error:
+        hint = "wait for it, or keep what was used today: --unused-days 1"
+        raise RequestError(f"{toolkit.cache.root}: another patchkit is using the store", hint) from error
 
 
 def _check_kinds(kinds: Sequence[str], usages: tuple[Usage, ...]) -> tuple[Usage, ...]:

@@ -101,6 +101,48 @@ def test_entries_from_the_future_are_new_and_go_when_all_go(tmp_path: Path) -> N
     assert prune_store(cache, ["kind"], 0, now)[0].entries == 1
 
 
+def test_not_all_is_removed_while_others_use_the_store(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.write_record("kind", "one", {})
+    with cache.in_use():
+        with pytest.raises(TimeoutError):
+            prune_store(cache, ["kind"], 0, time.time() + 1)
+        with cache.in_use():
+            assert prune_store(cache, ["kind"], 1, time.time())[0].entries == 0
+    assert prune_store(cache, ["kind"], 0, time.time() + 1)[0].entries == 1
+
+
+def test_who_comes_while_the_store_is_pruned_waits(tmp_path: Path) -> None:
+    cache, came = Cache(tmp_path), []
+
+    def come() -> None:
+        with cache.in_use():
+            came.append(True)
+
+    with cache.in_use(alone=True):
+        thread = threading.Thread(target=come)
+        thread.start()
+        thread.join(0.2)
+        assert not came
+    thread.join()
+    assert came
+
+
+def test_a_store_that_cannot_be_written_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Cache(tmp_path / "file" / "store").in_use():
+        pass
+
+
+def test_what_is_used_is_not_old(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for _ in range(2):
+        folder = cache.make("kind", "key", lambda folder: (folder / "whole").touch())
+        os.utime(folder, (0, 0))
+    cache.make("kind", "key", lambda folder: None)
+    assert prune_store(cache, ["kind"], 30, time.time())[0].entries == 0
+
+
 def test_what_a_killed_process_left_half_made_is_swept_by_whoever_makes_something_later(tmp_path: Path) -> None:
     script = """
 import os, sys, pathlib
