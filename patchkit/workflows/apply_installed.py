@@ -113,11 +113,13 @@ def apply_installed(toolkit: Toolkit, request: InstalledRequest) -> InstalledRep
 def _find_all(loaded: LoadedRecipe, root: Path, every: bool) -> dict[str, Path]:
     """Return the dist-info of each upstream that has patches (or all); each must be there, for all or none is done."""
     names = [name for name in loaded.recipe.upstream if every or load_series(loaded, name)]
+    if not names:
+        raise RequestError(f"{loaded.path}: the series is empty", "add `series: [NAME]` to it")
     found = {name: find_info(root, distribution_name(loaded, name)) for name in names}
     missing = [distribution_name(loaded, name) for name, info in found.items() if info is None]
     if (missing and not every) or not any(found.values()):
-        what = ", ".join(missing) or "nothing of the recipe"
-        raise RequestError(f"{root}: {what} is not installed there", "name the folder that holds the .dist-info")
+        told = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed there"
+        raise RequestError(f"{root}: {told}", "name the folder that holds the .dist-info")
     return {name: info for name, info in found.items() if info is not None}
 
 

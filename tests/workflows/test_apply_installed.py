@@ -240,7 +240,10 @@ def test_what_is_not_installed_is_told(pair: Bench, tmp_path: Path) -> None:
         pair.apply()
     (tmp_path / "empty").mkdir()
     pair.site = tmp_path / "empty"
-    with pytest.raises(RequestError, match="vllm, torch is not installed there"):
+    with pytest.raises(RequestError, match="vllm, torch are not installed there"):
+        pair.apply()
+    pair.recipe.write_text(pair.recipe.read_text().partition("series:")[0])
+    with pytest.raises(RequestError, match="the series is empty"):
         pair.apply()
 
 
