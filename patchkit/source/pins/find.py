@@ -1,11 +1,12 @@
 """Read from a tree which commit of another upstream it is made for, and where it says so.
 
-vLLM-Ascend has named its vLLM in five ways so far, and always in its files: commit subjects follow no rule. The name of
+vLLM-Ascend has named its vLLM in six ways so far, and always in its files: commit subjects follow no rule. The name of
 the other upstream stands for NAME; which place decides for how many commits is counted by
 `python -m benchmarks.bisect.pair`.
 
     .github/NAME-main-verified.commit, .github/NAME-release-tag.commit    since June 2026; nothing else in them
     .github/workflows/…test….yaml     NAME_version: [main, v0.9.1]        from April 2025 on; at first NAME_verison
+    .github/workflows/…test….yaml     pip install NAME==0.7.3             eight commits of the branch v0.7.3-dev
     Dockerfile                        ARG NAME_TAG=v0.9.1, ARG NAME_COMMIT=…
     Dockerfile                        git clone of NAME, no branch named: its default branch of that day
 
@@ -62,6 +63,7 @@ class PinReader:
         large = small.upper()
         self._patterns = {
             "matrix": re.compile(rf"^\s*{small}_ver(?:si|is)on:\s*\[([^]]*)\]"),
+            "install": re.compile(rf"\bpip3? install\b.*\s{small}==([\w.]+)"),
             "argument": re.compile(rf"^\s*ARG\s+{large}_(?:TAG|COMMIT)=(\S+)"),
             "clone": re.compile(
                 rf"git clone\b(?!.*(?:--branch|\s-b)\b).*(?:\${{?{large}_REPO\b|/{small}(?:\.git)?(?:\s|$))"
@@ -78,7 +80,8 @@ class PinReader:
         yield f".github/{self._name}-main-verified.commit", "whole"
         yield f".github/{self._name}-release-tag.commit", "whole"
         names = self._repository.list_folder(tree, WORKFLOWS)
-        yield from ((f"{WORKFLOWS}/{name}", "matrix") for name in names if TESTS.fullmatch(name))
+        tests = [f"{WORKFLOWS}/{name}" for name in names if TESTS.fullmatch(name)]
+        yield from ((path, rule) for rule in ("matrix", "install") for path in tests)
         yield "Dockerfile", "argument"
         yield "Dockerfile", "clone"
 
@@ -98,7 +101,7 @@ class PinReader:
         for number, line in enumerate(text.splitlines(), 1):
             for value in self._values(line, rule):
                 if (kind := kind_of(value)) is not None:
-                    yield Pin(kind, "" if value in {"main", "master"} else value, path, number, line.strip())
+                    yield Pin(kind, _ref_of(kind, value), path, number, line.strip())
 
     def _values(self, line: str, rule: str) -> list[str]:
         """Return what a line names, as it is written there."""
@@ -109,6 +112,13 @@ class PinReader:
         if rule == "clone":
             return [""]
         return [bare for value in found.group(1).split(",") if (bare := value.strip(" \"'"))]
+
+
+def _ref_of(kind: PinKind, value: str) -> str:
+    """Return a value as sources know it: releases are v<version>, the default branch is ''."""
+    if kind == "tag":
+        return value if value.startswith("v") else f"v{value}"
+    return "" if value in {"main", "master"} else value
 
 
 def kind_of(value: str) -> PinKind | None:

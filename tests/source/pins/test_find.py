@@ -31,6 +31,14 @@ PERIODS: list[tuple[str, Files, list[tuple[str, str, str]]]] = [
         ],
     ),
     (
+        "an installed release",
+        {
+            ".github/workflows/vllm_ascend_test.yaml": "run: |\n  pip install -U pip\n  pip install vllm==0.7.3\n",
+            "Dockerfile.CI": CLONE.format(branch=""),
+        },
+        [("tag", "v0.7.3", ".github/workflows/vllm_ascend_test.yaml:3")],
+    ),
+    (
         "a matrix of a commit and a release, and an image of the release",
         {
             ".github/workflows/pr_test_light.yaml": TEST.format(name="vllm_version", values=f"{MAIN},v0.13.0"),
