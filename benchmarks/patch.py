@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.patch_clone import Clone, NoFacts, patch_of, run_git
 from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
 from benchmarks.patch_rivals import DriftDesk, missing_tools
-from benchmarks.patch_rows import Bench, Row, least, most
+from benchmarks.patch_rows import Bench, Row, least, most, told
 from benchmarks.patch_series import SERIES, measure_series
 from patchkit.search import Answer, build_graph, find_turn
 from patchkit.source.source import FactSettings
@@ -40,36 +40,43 @@ HISTORY = 5000
 def measure_drift(bench: Bench) -> list[Row]:
     """Bring real commits to older trees; a judge that follows lines through history tells right from wrong."""
     cases = make_cases(bench.repository, bench.tip, 120)
-    if bench.quick:
-        cases = cases[::5]
     judge = Judge.over(bench.repository, bench.tip, cases)
-    right, wrong = 0, 0
-    for case in cases:
-        good, bad = judge_ours(bench, judge, case)
-        right, wrong = right + good, wrong + bad
-    rows = []
+    ours = [judge_ours(bench, judge, case) for case in cases]
+    name = f"drift, {len(cases)} applications: right place"
+    rows = [
+        least(f"{name}, %", "-", None, percent([right for right, _ in ours]), 86),
+        most("drift: wrong place accepted, count", "-", None, sum(wrong for _, wrong in ours), 0),
+    ]
+    chosen = slice(None, None, 5 if bench.quick else 1)
     desk = DriftDesk(bench.repository, bench.folder / "drift")
-    share = 100 / len(cases)
+    beside = percent([right for right, _ in ours[chosen]])
     for rival in ("git apply", "git apply --3way", "patch -F3"):
-        made = [(case, desk.run(rival, case)) for case in cases]
-        verdicts = [judge.is_right(case, files) for case, files in made if files is not None]
-        theirs = round(100 * sum(verdicts) / len(made), 2)
-        rows.append(least(f"drift, {len(cases)} applications: right place, %", rival, theirs, right * share, 86))
-        bad = len(verdicts) - sum(verdicts)
-        rows.append(most("drift: wrong place accepted, count", rival, bad, wrong, 0))
+        made = [(case, desk.run(rival, case)) for case in cases[chosen]]
+        verdicts = [files is not None and judge.is_right(case, files) for case, files in made]
+        wrong = sum(files is not None for _, files in made) - sum(verdicts)
+        rows += [
+            told(f"drift, {len(made)} of them: right place, %", rival, percent(verdicts), beside),
+            told("drift: wrong place accepted, count", rival, wrong, sum(wrong for _, wrong in ours[chosen])),
+        ]
     return rows
+
+
+def percent(verdicts: Sequence[bool]) -> float:
+    """Return the share of what is true."""
+    return round(100 * sum(verdicts) / len(verdicts), 2)
 
 
 def judge_ours(bench: Bench, judge: Judge, case: Case) -> tuple[bool, bool]:
     """Return whether the engine was right (or told it is upstream), and whether it took a wrong place unreviewed."""
     tree = bench.repository.read_commit(case.target).tree
-    attempt = climb(Footing(bench.repository, tree), parse_patches(case.diff))
-    if not attempt.outcome.stands or check_gate(bench.repository, bench.repository.diff(tree, attempt.tree)):
-        return False, False
-    if attempt.outcome is Outcome.ALREADY_UPSTREAM:
-        return True, False
-    files = {path: bench.repository.read(attempt.tree, path) or b"" for path in case.paths}
-    is_right = judge.is_right(case, files)
+    with bench.repository.draft():
+        attempt = climb(Footing(bench.repository, tree), parse_patches(case.diff))
+        if not attempt.outcome.stands or check_gate(bench.repository, bench.repository.diff(tree, attempt.tree)):
+            return False, False
+        if attempt.outcome is Outcome.ALREADY_UPSTREAM:
+            return True, False
+        files = {path: bench.repository.read(attempt.tree, path) or b"" for path in case.paths}
+        is_right = judge.is_right(case, files)
     return is_right, not is_right
 
 
@@ -119,8 +126,10 @@ def measure_status(bench: Bench) -> list[Row]:
     patches = []
     for commit in chain[40:]:
         diff, paths = read_change(bench.repository.path, commit)
-        if paths and len(patches) < SERIES:
+        if paths:
             patches.append(patch_of(folder, f"{len(patches):04}.patch", diff))
+        if len(patches) == SERIES:
+            break
     at = bench.clone.resolve(bench.tip)
     started = time.perf_counter()
     examine_series(bench.clone, bench.clone.tree(at), patches, NoFacts())

@@ -109,9 +109,9 @@ def measure_series(bench: Bench) -> list[Row]:
         for name, commit in (("commits", True), ("dry", False), ("commits", True), ("dry", False)):
             course.reset_engine()
             taken[name].append(clock(lambda commit=commit: course.run_engine(commit, dry=not commit)))  # type: ignore[misc]
-        command.reset()
-        taken["command"].append(clock(command.run))
-        if number < (2 if bench.quick else 5):
+        if number < (3 if bench.quick else 7):
+            command.reset()
+            taken["command"].append(clock(command.run))
             theirs = trees_of(course.work, "HEAD")
             course.reset_am()
             course.reset_quilt()
