@@ -73,6 +73,11 @@ class Trial:
         return self.without.answer is not self.whole.answer
 
     @property
+    def proves(self) -> bool:
+        """Return whether the repro shows that the patch is needed: right with it, and it notices."""
+        return self.notices and self.whole.answer.value == self.expected
+
+    @property
     def complaint(self) -> str:
         """Return why nothing can be told from the repro, '' when something can."""
         name = f"{self.whole.issue}/{self.whole.repro}"
@@ -97,7 +102,7 @@ def judge_removal(patch: str, also: tuple[str, ...], trials: tuple[Trial, ...], 
 
     Without a trial its removal changes no tree: `not_here` says why that is as it should be, '' when it is not.
     """
-    noticed = [trial for trial in trials if trial.notices and trial.whole.answer.value == trial.expected]
+    noticed = [trial for trial in trials if trial.proves]
     complaints = list(dict.fromkeys(trial.complaint for trial in trials if trial.complaint))
     if noticed:
         names = dict.fromkeys(f"{one.whole.issue}/{one.whole.repro} is {_without(one)}" for one in noticed)

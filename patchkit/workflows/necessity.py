@@ -69,6 +69,12 @@ class _Bench:
         results = (patch_tree(self.opened, commit) for commit in self.commits.values())
         return next((one.outcome, one.detail) for result in results for one in result.records if one.patch == patch)
 
+    def likeliest(self, patches: frozenset[str]) -> tuple[tuple[LoadedIssue, Repro], ...]:
+        """Return the repros, those of the patches' own issues first: one that notices is enough."""
+        loaded = self.opened.loaded.patches
+        own = {slug for name in patches if name in loaded for slug in loaded[name].patch.issue}
+        return tuple(sorted(self.repros, key=lambda pair: pair[0].slug not in own))
+
     def judge(self, issue: LoadedIssue, repro: Repro, only: frozenset[str]) -> Verdict:
         """Return a repro's verdict with some of the patches."""
         key = (issue.slug, repro.name, self.trees(only))
@@ -83,7 +89,7 @@ class _Bench:
 
 
 def find_necessity(toolkit: Toolkit, request: NecessityRequest) -> NecessityReport:
-    """Judge every repro with the whole series and without each patch; those that need a patch go with it.
+    """Judge repros with the whole series and without each patch, until one notices; who requires it goes with it.
 
     A recipe with a pair is looked at beside each commit that the other upstream's files name. Raises `RequestError` for
     what is wrong whatever the commit, and for a series that does not apply.
@@ -142,9 +148,11 @@ def _remove(benches: list[_Bench], patch: str, names: tuple[str, ...]) -> Remova
     for bench in benches:
         if bench.trees(whole) == bench.trees(rest):
             continue  # the patch changes nothing there
-        for issue, repro in bench.repros:
+        for issue, repro in bench.likeliest(gone):
             expected = issue.issue.expects.with_
             trials.append(Trial(bench.judge(issue, repro, whole), bench.judge(issue, repro, rest), expected))
+            if trials[-1].proves:
+                break
     outcome, detail = benches[0].outcome(patch)
     here = outcome is not Outcome.NOT_APPLICABLE
     return judge_removal(patch, also, tuple(trials), "" if here else detail or outcome.value)
