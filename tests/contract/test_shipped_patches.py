@@ -37,6 +37,7 @@ RANGES = {
     "deepgemm-sm12x-support": RELEASES[4:],
     "e8m0-upcast": RELEASES,
     "e8m0-upcast-triton": RELEASES[:10],
+    "inductor-matcher-in-memory": RELEASES[:11],
     "moe-config-check": RELEASES,
 }
 

@@ -1,13 +1,13 @@
 """auto_functionalized on real vLLM and torch: each fix for its reason, and the popular one that computes nothing.
 
-The torch-side patch is tried on a copy of the one file of the installed torch that it changes, put before the original
-when it is imported: no torch is changed.
+The torch-side patch is tried beside vLLM, as the recipe has it, and on a copy of the installed torch, as a user would.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +18,6 @@ import yaml
 
 from patchkit.environment.local import find_interpreter
 from patchkit.environment.venv import make_venv
-from patchkit.recipe.load import load_patch
-from patchkit.stack.rewrite import rewrite_files
 from patchkit.tools.cache import Cache
 from patchkit.tools.toolkit import Toolkit
 
@@ -44,16 +42,11 @@ WRONG = """
         fake_impl=$FAKE,
     )
 """
+MATCHER = "torch/_inductor/pattern_matcher.py"
+LOCATE = "import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"
 PROBE = """
-import importlib.abc, importlib.util, pathlib, sys
 import torch
 
-class Overlay(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        file = pathlib.Path(sys.argv[1], name.replace(".", "/") + ".py")
-        return importlib.util.spec_from_file_location(name, file) if file.is_file() else None
-
-sys.meta_path.insert(0, Overlay())
 library = torch.library.Library("probe", "FRAGMENT")
 library.define("scale(Tensor(a!) out, Tensor x, Tensor scale) -> ()")
 library.impl("scale", lambda out, x, scale: (out.copy_(x * scale.float()), None)[1], "CPU")
@@ -107,6 +100,8 @@ def answers(recipe: Path) -> dict[str, tuple[str, str]]:
     [
         ("v0.22.0", "sm_89", "custom-op-functional", "einsum"),
         ("v0.26.0", "sm_121", "e8m0-upcast", "cutlass"),
+        ("v0.22.0", "sm_89", "inductor-matcher-in-memory", "einsum"),
+        ("v0.26.0", "sm_121", "inductor-matcher-in-memory", "cutlass"),
     ],
 )
 def test_the_patch_removes_the_compile_error(tmp_path: Path, ref: str, arch: str, patch: str, repro: str) -> None:
@@ -137,26 +132,52 @@ def test_declaring_no_write_where_the_op_writes_is_bad(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_the_patch_of_torch_compiles_to_the_right_values(tmp_path: Path) -> None:
+def test_the_patch_of_the_installed_torch_alone_turns_the_issue_good() -> None:
+    """The shipped recipe, whose torch is a wheel: no patch of vLLM has a part in it, and no torch is changed."""
+    found = answers(ROOT / "recipes" / "deepseek-v4-l20" / "torch.yaml")
+    assert found["without"][0] == "bad"
+    assert "was not removed" in found["without"][1]
+    assert found["with"] == ("good", "")
+
+
+@pytest.mark.real
+def test_torch_is_patched_where_it_is_installed_and_taken_back_exactly(tmp_path: Path) -> None:
+    """On a copy of the environment's torch: what the patch is to a user's machine, with compiled values checked."""
     python = Path(PYTHON or make_environment(tmp_path))
-    found = subprocess.run(
-        [str(python), "-c", "import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    site = Path(found.stdout.strip())
-    patch = load_patch(ROOT / "patches" / "torch-auto-functionalized-matcher")
-    result = rewrite_files(lambda path: (site / path).read_bytes(), patch.rewrites["matcher.yaml"], patch.folder)
-    assert list(result.contents) == ["torch/_inductor/pattern_matcher.py"]
-    overlay = tmp_path / "overlay"
-    for path, data in result.contents.items():
-        (overlay / path).parent.mkdir(parents=True)
-        (overlay / path).write_bytes(data)
-    before, after = (compile_probe(python, tmp_path, folder) for folder in (tmp_path / "nothing", overlay))
+    found = subprocess.run([str(python), "-c", LOCATE], capture_output=True, text=True, check=True)
+    site, copied = Path(found.stdout.strip()), tmp_path / "site-packages"
+    copied.mkdir()
+    for path in site.iterdir():
+        if path.name in {"torch", "torchgen", "functorch"} or path.name.startswith("torch-"):
+            shutil.copytree(path, copied / path.name, copy_function=link_or_copy, symlinks=True)
+    before = compile_probe(python, tmp_path, copied, "before")
     assert before.returncode == 1
     assert "auto_functionalized_v2 was not removed" in before.stderr
+    apply = [sys.executable, "-m", "patchkit", "apply", str(ROOT / "recipes/deepseek-v4-l20/torch.yaml")]
+    original = (copied / MATCHER).read_bytes()
+    for state in ("applied", "already-applied"):
+        assert run_states([*apply, "--to-site-packages", str(copied)]) == [state]
+    after = compile_probe(python, tmp_path, copied, "after")
     assert (after.returncode, after.stdout) == (0, "values are right\n"), after.stderr
+    assert (site / MATCHER).read_bytes() == original, "the copy is of links: nothing may be written through them"
+    assert run_states([*apply, "--to-site-packages", str(copied), "--revert"]) == ["reverted"]
+    assert (copied / MATCHER).read_bytes() == original
+    again = compile_probe(python, tmp_path, copied, "after")  # with the graphs of the patched one at hand
+    assert "auto_functionalized_v2 was not removed" in again.stderr
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """As installers do where the cache is on the same disk: patches must not reach through the link."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def run_states(command: list[str]) -> list[str]:
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [one["state"] for one in json.loads(done.stdout)["distributions"]]
 
 
 def make_environment(tmp_path: Path) -> Path:
@@ -165,9 +186,11 @@ def make_environment(tmp_path: Path) -> Path:
     return make_venv(toolkit, find_interpreter(toolkit, None), REQUIREMENTS)
 
 
-def compile_probe(python: Path, tmp_path: Path, overlay: Path) -> subprocess.CompletedProcess[str]:
-    """Compile with a cache of its own: a graph that another run compiled would be used again."""
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / f"inductor-{overlay.name}")}
-    return subprocess.run(
-        [str(python), "-c", PROBE, str(overlay)], env=env, capture_output=True, text=True, check=False, timeout=600
-    )
+def compile_probe(python: Path, tmp_path: Path, site: Path, name: str) -> subprocess.CompletedProcess[str]:
+    """Compile with a cache of its own: a graph that another run compiled could be used again."""
+    caches = {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / f"inductor-{name}"),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / name),
+    }
+    env = {**os.environ, **caches, "PYTHONPATH": str(site)}
+    return subprocess.run([str(python), "-c", PROBE], env=env, capture_output=True, text=True, check=False, timeout=900)
