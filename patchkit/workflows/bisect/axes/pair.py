@@ -49,21 +49,25 @@ class PairSubject(CommitSubject):
         if old is None or new is None or old.commit.id == new.commit.id:
             return ""
         culprit = self.source.resolve(document["first_bad"])
-        return self._drill(self._parent(culprit.id), culprit, (old, new))
+        return self._drill(culprit, (old, new))
 
     @property
     def key(self) -> str:
         """Name the question by what the answers depend on, which of the pins counts included."""
         return digest_of([super().key, self.pairing.prefer])[:32]
 
-    def _parent(self, commit: str) -> Commit:
-        return self.source.resolve(self.source.repository.read_commit(commit).parents[0])
+    def _parent(self, commit: str) -> Commit | None:
+        """Return a commit's first parent, None where history begins."""
+        parents = self.source.repository.read_commit(commit).parents
+        return self.source.resolve(parents[0]) if parents else None
 
     def _pairs(self, culprit: str) -> tuple[Paired | None, Paired | None]:
         """Return what the culprit's parent is paired with, and what itself is."""
-        return self.pairing.find(self._parent(culprit)), self.pairing.find(self.source.resolve(culprit))
+        parent = self._parent(culprit)
+        before = None if parent is None else self.pairing.find(parent)
+        return before, self.pairing.find(self.source.resolve(culprit))
 
-    def _drill(self, parent: Commit, culprit: Commit, pins: tuple[Paired, Paired]) -> Subject | str:
+    def _drill(self, culprit: Commit, pins: tuple[Paired, Paired]) -> Subject | str:
         """Return the range between two pins beside the culprit; where that cannot be searched, why."""
         old, new = (paired.commit for paired in pins)
         source = self.opened.paired.holder(new)
@@ -79,7 +83,7 @@ class PairSubject(CommitSubject):
         return DrillSubject(
             **{**own, "source": source, "axis": axis, "good": old, "bad": new, "graph": graph},
             fixed=culprit,
-            other=parent,
+            other=self._parent(culprit.id),
         )
 
 

@@ -102,7 +102,8 @@ def open_patches(opened: OpenedRecipe, request: BisectRequest) -> PatchSearch:
     if request.flaky or repro.flaky:
         raise RequestError(f"{issue.slug}/{repro.name}: runs may err, and --axis patches takes each as it is", "")
     commit = resolve_commit(opened, request.at or None, issue.issue.upstream)
-    patches = series_of(opened, commit.upstream)
+    beside = opened.loaded.recipe.upstream[commit.upstream].pairs_with if repro.pair else None
+    patches = series_of(opened, commit.upstream) + (series_of(opened, beside) if beside else ())
     if request.series == "others":
         patches = leave_out(patches, issue.slug)
     if request.series == "without" or not patches:
@@ -126,11 +127,13 @@ def search_patches(search: PatchSearch, journal: Journal, tell: Tell) -> dict[st
             journal.append(event)
         events.append(event)
         tell({**event, "left": decision.left, "fidelity": verdict.fidelity, "axis": AXIS})
-    return _conclude(search, decision, events)
+    return _conclude(search, decision, events, journal)
 
 
-def _conclude(search: PatchSearch, answer: Culprits | Contradiction, events: Sequence[Event]) -> dict[str, Any]:
-    """Return the result; culprits are confirmed by fresh runs: bad with them alone, and good with all but them."""
+def _conclude(
+    search: PatchSearch, answer: Culprits | Contradiction, events: Sequence[Event], journal: Journal
+) -> dict[str, Any]:
+    """Return the result; culprits are confirmed by a fresh run of them alone, and the rest of the series is told."""
     probes = sum(event["event"] == "probe" for event in events)
     document: dict[str, Any] = {"event": "result", **search.about(), "probes": probes, "builds": 0}
     if isinstance(answer, Contradiction):
@@ -144,14 +147,17 @@ def _conclude(search: PatchSearch, answer: Culprits | Contradiction, events: Seq
         return document | nothing | {"message": answer.message, "hint": answer.hint, "rest": None, "next": ""}
     culprits = frozenset(answer.items)
     rest = search.ask(frozenset(search.names) - culprits).answer
-    bad = search.ask(culprits, fresh=True).answer
+    confirmed = next((event["answer"] for event in events if event["event"] == "confirm"), None)
+    if confirmed is None:
+        confirmed = str(search.ask(culprits, fresh=True).answer)
+        journal.append({"event": "confirm", "holds": list(answer.items), "answer": confirmed})
     return document | {
         "culprits": list(answer.items),
         "first_bad": answer.items[-1],
         "minimal": answer.minimal,
         "doubtful": list(answer.doubtful),
         "rest": str(rest),
-        "confirmed": bool(bad == "bad" and answer.minimal),
+        "confirmed": confirmed == "bad" and answer.minimal,
         "message": answer.detail,
         "hint": "",
         "next": _advice(str(rest)),

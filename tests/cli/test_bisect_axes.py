@@ -1,0 +1,46 @@
+"""The words of `bisect --axis`: a typo must end as one, not as an answer about an innocent commit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from patchkit.cli.run import run
+from tests.workflows.pairs import make_pair
+
+
+@pytest.mark.parametrize("axis", ["commit", "dependency", "dependency:", "dependency:-x", "dependency:a/b", "Pair"])
+def test_an_axis_that_is_none_is_a_usage_error(axis: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = make_pair(tmp_path)
+    assert run(["bisect", str(pair.recipe), "--good", "a", "--bad", "b", "--axis", axis]) == 129
+    assert "is none of commits, releases, pair, patches, dependency:NAME" in capsys.readouterr().err
+
+
+def test_only_patches_have_no_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = make_pair(tmp_path)
+    assert run(["bisect", str(pair.recipe), "--axis", "pair"]) == 129
+    assert "--good" in capsys.readouterr().err
+    assert run(["bisect", str(pair.recipe), "--axis", "patches", "--good", "x", "--source", "git"]) == 128
+    assert "--axis patches has no ends" in capsys.readouterr().err
+
+
+def test_the_patches_of_both_trees_are_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = make_pair(tmp_path)
+    (engine,) = pair.engines("a b")
+    pair.wants("a b", engine)
+    script = tmp_path / "issues" / "missing" / "repro.py"
+    script.write_text(script.read_text() + "\nif (engine / 'note.txt').exists():\n    sys.exit('MISSING: note')\n")
+    script.write_text(script.read_text().replace(" if missing else 0)", ") if missing else None"))
+    code = run(["bisect", str(pair.recipe), "--axis", "patches", "--source", "git", "--json"])
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (code, result["culprits"], result["patches"]) == (0, ["engine-note"], ["plugin-note", "engine-note"])
+
+
+def test_a_journal_of_patches_is_read_by_the_bisect_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = make_pair(tmp_path)
+    (engine,) = pair.engines("a b")
+    pair.wants("a b", engine)
+    assert run(["bisect", "log", str(pair.recipe), "--axis", "patches", "--source", "git"]) == 128
+    assert "run the bisect itself" in capsys.readouterr().err
