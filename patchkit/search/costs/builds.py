@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchkit.search.costs.model import Costs
 from patchkit.search.graph import CommitGraph
 
 NEGLIGIBLE = 1e-6  # chance of a run that no plan needs to build
+MOST_RUNS = 200
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,21 @@ def _groups(runs: Sequence[_Run]) -> list[tuple[list[_Run], float]]:
         if run.seconds > 0 and run.inside + run.first + after > NEGLIGIBLE:
             current.append(run)
         if current and (following is None or following.seconds == 0):
-            groups.append((current, after))
+            groups.append((_coarsen(current), after))
             current = []
     return groups
+
+
+def _coarsen(runs: list[_Run]) -> list[_Run]:
+    """Return few enough runs for a plan in no time: neighbours count as one until the search is closer."""
+    while len(runs) > MOST_RUNS:
+        pairs = itertools.zip_longest(runs[::2], runs[1::2])
+        runs = [left if right is None else _join(left, right) for left, right in pairs]
+    return runs
+
+
+def _join(left: _Run, right: _Run) -> _Run:
+    return replace(left, stop=right.stop, inside=left.inside + right.first + right.inside)
 
 
 def _best_trees(inside: Sequence[float], gaps: Sequence[float], runs: Sequence[_Run]) -> list[list[float]]:
