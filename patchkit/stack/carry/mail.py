@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchkit.stack.carry.text import Naming
-from patchkit.stack.patch import Header, Patch, parse_patches
+from patchkit.stack.patch import Header, MalformedPatch, Patch, parse_patches
 from patchkit.stack.patch.names import header_name, marker_name
 
 MAGIC = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001"  # of git format-patch, with no commit
+SOME_DIFF = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n"
 NOBODY = "nobody@localhost"  # for an author without a mail address: git am takes none without
 _MAIL = re.compile(rb"^From [^\s]+ +[A-Z][a-z]{2} [A-Z][a-z]{2} [^\n]*\d{4}[^\n]*\n", re.MULTILINE)
 _ENCODED = re.compile(rb"^Content-Transfer-Encoding:[ \t]*(quoted-printable|base64)", re.MULTILINE | re.IGNORECASE)
@@ -51,11 +52,14 @@ def read_sheets(data: bytes, strip: int = 1, root: str = "") -> tuple[Sheet, ...
         return tuple(Sheet(write_preamble(patch.header), patch) for patch in patches)
     starts = [_offset(text, patch.files[0].line) for patch in patches]
     mails = [found.start() for found in _MAIL.finditer(text)]
+    if mails and text[: mails[0]].strip():
+        mails = []  # text comes first: no mailbox
     sheets: list[Sheet] = []
     end = 0
     for patch, start in zip(patches, starts, strict=True):
         begin = next((at for at in mails if end <= at < start), 0 if not sheets else start)
-        sheets.append(Sheet(_prune(text[begin:start]), patch, _read_modes(text, patch)))
+        preamble = _settle(_prune(text[begin:start]), patch.header)
+        sheets.append(Sheet(preamble, patch, _read_modes(text, patch)))
         end = start
     return tuple(sheets)
 
@@ -114,6 +118,23 @@ def _offset(text: bytes, line: int) -> int:
     return at
 
 
+def _settle(preamble: bytes, header: Header) -> bytes:
+    """Return a preamble if it still says what it said before it was pruned, else one that does."""
+    if _says(preamble) == header:
+        return preamble
+    written = write_preamble(header) if header != Header() else b""
+    return written if _says(written) == header else b""
+
+
+def _says(preamble: bytes) -> Header | None:
+    """Return what a reader makes of a preamble, None where it hides the diff behind it."""
+    try:
+        patches = parse_patches(preamble + SOME_DIFF)
+    except MalformedPatch:
+        return None
+    return patches[0].header if len(patches) == 1 and len(patches[0].files) == 1 else None
+
+
 def _read_modes(text: bytes, patch: Patch) -> dict[int, int]:
     """Return the modes that stay, which git writes behind the ids of a file."""
     found = {file.line: _KEPT_MODE.match(text, _offset(text, file.line)) for file in patch.files if file.git}
@@ -122,6 +143,12 @@ def _read_modes(text: bytes, patch: Patch) -> dict[int, int]:
 
 def _prune(preamble: bytes) -> bytes:
     """Return a preamble without the stat behind its `---`, and without the lines that announce a traditional diff."""
+    while (pruned := _prune_once(preamble)) != preamble:
+        preamble = pruned
+    return pruned
+
+
+def _prune_once(preamble: bytes) -> bytes:
     lines = preamble.split(b"\n")[:-1]
     while lines and _LEAD.fullmatch(lines[-1]):
         lines.pop()

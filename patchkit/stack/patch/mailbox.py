@@ -7,7 +7,7 @@ import codecs
 import quopri
 import re
 from email import message_from_string
-from email.errors import HeaderParseError
+from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 
@@ -102,5 +102,5 @@ def _decode(text: str) -> str:
     joined = re.sub(r"\s*\n\s+", " ", text).strip()
     try:
         return str(make_header(decode_header(joined)))
-    except (HeaderParseError, UnicodeError, LookupError):
+    except (MessageError, ValueError, LookupError):  # a charset may be any bytes, a NUL among them
         return joined

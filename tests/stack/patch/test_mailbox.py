@@ -83,3 +83,9 @@ def test_a_byte_order_mark_is_passed_over_and_utf16_is_refused() -> None:
 def test_prose_and_index_lines_around_a_plain_diff_are_passed_over() -> None:
     text = f"Hello,\n\nIndex: x.py\n{'=' * 67}\n{DIFF[DIFF.index('---') :]}\nOnly in b: y.py\n"
     assert [file.path for file in parse_patches(text.encode())[0].files] == ["x.py"]
+
+
+@pytest.mark.parametrize("letter", [b"\0", b"\xff"])
+def test_a_charset_that_is_no_name_leaves_the_header_as_it_is_written(letter: bytes) -> None:
+    mail = MAIL.encode().replace(b"=?UTF-8?q?J", b"=?" + letter + b"UTF-8?q?J")
+    assert parse_patches(mail)[0].header.author.endswith("<joerg@example.org>")
