@@ -84,7 +84,7 @@ def make_subject(seed: int) -> Scripted:
 def run(subject: Scripted, file: Path, jobs: int) -> dict[str, Any]:
     """Run the bisect, or go on with it, to its end."""
     journal = Journal(file)
-    settings = Settings(slots=jobs, confirmations=CONFIRM)
+    settings = Settings(slots=jobs, confirmations=CONFIRM, least_bits=0)  # else when to stop depends on who ends first
     session = Session(subject, journal, lambda _: None, settings, list(journal.read()))
     session.begin()
     return session.conclude(session.search())
@@ -112,6 +112,11 @@ class Point:
     same: bool
     again: int
     replayed: bool
+
+    @property
+    def held(self) -> bool:
+        """Return whether the kill changed nothing."""
+        return self.same and not self.again and self.replayed
 
 
 def try_point(folder: Path, jobs: int, seed: int, share: float) -> Point:
@@ -157,7 +162,7 @@ class Row:
 
 def make_row(points: Sequence[Point], jobs: int) -> Row:
     """Return the row of the points of one number of jobs."""
-    held = sum(one.same and not one.again and one.replayed for one in points)
+    held = sum(one.held for one in points)
     name = f"kill -9 at {len(points)} random points, jobs {jobs}"
     return Row(name, "-", None, held, len(points), "points", held == len(points))
 
@@ -173,6 +178,9 @@ def main() -> int:
         points = try_points(options.points, jobs)
         rows.append(make_row(points, jobs))
         killed, done = sum(one.was_killed for one in points), statistics.mean(one.done for one in points)
+        for number, point in enumerate(points):
+            if not point.held:
+                print(f"missed with seed {number}: {point}")
         state = "holds" if rows[-1].holds else "MISSED"
         print(f"{rows[-1].name}: {rows[-1].ours:g} held, {killed} in time, {done:.1f} probes done by then: {state}")
     if options.json:

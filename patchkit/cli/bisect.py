@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +15,11 @@ import click
 
 from patchkit.cli.options import json_option, recipe_argument, source_option
 from patchkit.cli.terminal import emit_json, emit_line, json_line, make_toolkit, note, say, settings_of
+from patchkit.errors import RequestError
 
 if TYPE_CHECKING:
     from patchkit.cli.live import LiveLine
-    from patchkit.workflows.bisect import BisectRequest
+    from patchkit.workflows.bisect import BisectRequest, Record
 
 EXIT_NOT_FOUND = 1
 EXIT_DIFFERS = 1
@@ -83,6 +84,13 @@ QUESTION = (
 )  # what names a bisect, and so its journal
 
 
+def report_options(function: F) -> F:
+    """Add the files that a bisect can be written to."""
+    for name, what in (("markdown", "Write Markdown."), ("html", "Write one self-contained HTML file.")):
+        function = click.option(f"--{name}", metavar="FILE", type=FILE, help=what)(function)
+    return function
+
+
 def question_options(function: F) -> F:
     """Add the options that name a bisect."""
     for option in reversed(QUESTION):
@@ -113,6 +121,7 @@ def question_options(function: F) -> F:
 @click.option("--from-git-log", metavar="FILE", type=FILE, help="Take what `git bisect log` printed as known.")
 @click.option("--emit-revert", metavar="NAME", default="", help="Write the confirmed revert as a patch of the library.")
 @click.option("--explain", is_flag=True, help="Tell why each commit is probed: bits, cost, odds.")
+@report_options
 @click.option("--restart", is_flag=True, help="Forget the journal of the same bisect and begin anew.")
 @json_option
 @click.pass_context
@@ -126,11 +135,14 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
     `patchkit bisect log` and `patchkit bisect replay`, with the same words behind, print the journal and make its
     decisions again.
     """
-    from patchkit.workflows.bisect import BisectRequest, bisect
+    from patchkit.cli.worker import answer_here, keep_quiet
+    from patchkit.workflows.bisect import BisectRequest, bisect, read_records
 
     if chosen["from_git_log"] is None:
         _need_ends(context, chosen)
+    files = _take_files(context, chosen)
     request = BisectRequest(recipe=recipe, **chosen)
+    keep_quiet()
     toolkit = make_toolkit(context)
     with contextlib.ExitStack() as stack:
         live = None
@@ -138,12 +150,39 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
             live = stack.enter_context(_live_line(request))
             toolkit = replace(toolkit, progress=live)
         try:
-            result = bisect(toolkit, request, lambda event: _tell(event, live, as_json, explain))
+            result = bisect(toolkit, request, lambda event: _tell(event, live, as_json, explain), answer_here)
         except KeyboardInterrupt:
             again = [word for word in sys.argv[1:] if word != "--restart"]
             note(f"to go on from here: {shlex.join(['patchkit', *again])}")
             raise
+    if files:
+        _write_files(read_records(toolkit, request), files)
     return 0 if result["confirmed"] else EXIT_NOT_FOUND
+
+
+def _take_files(context: click.Context, chosen: dict[str, Any]) -> dict[str, Path]:
+    """Take the options of `report_options` out of those chosen; return the files that were named."""
+    files = {name: chosen.pop(name) for name in ("html", "markdown")}
+    named = {name: file for name, file in files.items() if file is not None}
+    if named and chosen["axis"] == "patches":
+        raise click.UsageError("--html and --markdown are not for --axis patches", context)
+    return named
+
+
+def _write_files(records: Sequence[Record], files: Mapping[str, Path]) -> None:
+    """Write the reports. Raises `RequestError` for a bisect that is not at its end."""
+    from patchkit.report.bisect import bisect_html, bisect_markdown
+    from patchkit.tools.cache import write_atomically
+
+    ended = [(record, record.result) for record in records if record.result is not None]
+    if not ended:
+        raise RequestError("the bisect is not at its end", "run it again: it goes on where it stopped")
+    if "html" in files:
+        page = bisect_html([(result, record.events, record.picture()) for record, result in ended])
+        write_atomically(files["html"], page.encode())
+    if "markdown" in files:
+        text = "\n".join(bisect_markdown(result, record.events) for record, result in ended)
+        write_atomically(files["markdown"], text.encode())
 
 
 def _live_line(request: BisectRequest) -> LiveLine:
@@ -168,6 +207,7 @@ def _tell(event: Mapping[str, Any], live: LiveLine | None, as_json: bool, explai
 @click.command("log")
 @question_options
 @click.option("--git-log", is_flag=True, help="Print what `git bisect log` would: `git bisect replay` takes it.")
+@report_options
 @json_option
 @click.pass_context
 def log(context: click.Context, /, recipe: Path, as_json: bool, git_log: bool, **chosen: Any) -> int:
@@ -181,7 +221,10 @@ def log(context: click.Context, /, recipe: Path, as_json: bool, git_log: bool, *
     _need_ends(context, chosen)
     if git_log and as_json:
         raise click.UsageError("--git-log and --json are two formats", context)
+    files = _take_files(context, chosen)
     records = read_records(make_toolkit(context), BisectRequest(recipe=recipe, **chosen))
+    if files:
+        _write_files(records, files)
     if git_log:
         say(records[0].git_log().rstrip("\n"))
         return 0

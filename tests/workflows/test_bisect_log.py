@@ -83,6 +83,10 @@ def test_log_and_replay_are_commands(tmp_path: Path) -> None:
     kinds = [json.loads(line)["event"] for line in patchkit("bisect", "log", "--json", *words).stdout.splitlines()]
     assert kinds[:3] == ["start", "session", "ask"]
     assert kinds[-2:] == ["result", "end"] or kinds[-3:] == ["result", "revert", "end"]
+    page = tmp_path / "page.html"
+    assert patchkit("bisect", "log", *words, "--html", str(page), "--markdown", str(tmp_path / "m.md")).returncode == 0
+    assert page.read_text().count("<circle") > 3
+    assert commits[5] in (tmp_path / "m.md").read_text()
     again = patchkit("bisect", "replay", *words)
     assert (again.returncode, again.stdout) == (0, "10 decisions, all as in the journal\n")
     (journal,) = Path(os.environ["PATCHKIT_CACHE"]).glob("bisects/*/journal.jsonl")

@@ -115,6 +115,11 @@ def _answer_lines(event: Document) -> list[str]:
     return [message, f"hint: {event['hint']}"]
 
 
+def result_lines(event: Document) -> list[str]:
+    """Return what a result says, a line each, without the searches inside it."""
+    return _result_text({**event, "inside": None}).splitlines()
+
+
 def _result_text(event: Document) -> str:
     lines = _answer_lines(event)
     lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")

@@ -6,6 +6,7 @@ The state is a journal and nothing else. A killed bisect goes on where it stoppe
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,23 +14,26 @@ from typing import Any
 
 from patchkit.errors import RequestError
 from patchkit.pipeline import open_recipe
-from patchkit.search import Settings
+from patchkit.report.bisect import Moment, Picture
+from patchkit.search import Settings, believe
 from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect.axes.open import open_subject
 from patchkit.workflows.bisect.axes.patches import AXIS, open_patches, search_patches
 from patchkit.workflows.bisect.culprit.emit import check_name, emit_revert
-from patchkit.workflows.bisect.journal.events import Event
+from patchkit.workflows.bisect.journal.events import Event, view
 from patchkit.workflows.bisect.journal.gitlog import GitLog, git_log, read_git_log
 from patchkit.workflows.bisect.journal.replay import Replay, replay
-from patchkit.workflows.bisect.remote import Remote, open_remote
+from patchkit.workflows.bisect.remote import Remote, Worker, answer, open_remote
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.session import Session
 from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 
-def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, Any]:
+def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell, worker: Worker | None = None) -> dict[str, Any]:
     """Find the first bad commit and return the result's document, which is also the last event told.
+
+    `worker` answers in the processes of a Ray cluster; without one they get this process's environment variables.
 
     Raises `RequestError` when the request names something that is not there or another process is at the same bisect.
     """
@@ -42,7 +46,10 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dict[str, An
         check_name(subject, request.emit_revert)
     told_nodes = _told_nodes(toolkit, request, subject, told)
     with contextlib.ExitStack() as stack:
-        remote = stack.enter_context(open_remote(toolkit, request, subject, request.ray)) if request.ray else None
+        remote = None
+        if request.ray:
+            answers = worker or functools.partial(answer, env=dict(toolkit.env))
+            remote = stack.enter_context(open_remote(toolkit, request, subject, answers))
         result = Searches(toolkit, request, tell, remote).run(subject, told_nodes)
     if request.emit_revert:
         result = _emit(subject, request.emit_revert, result)
@@ -109,6 +116,22 @@ class Record:
         """Make every decision again."""
         return replay(self.subject.graph, self.events)
 
+    @property
+    def result(self) -> Event | None:
+        """Return the document that the search ended with, None for one that is not at its end."""
+        ended = next((event for event in reversed(self.events) if event["event"] == "end"), None)
+        return None if ended is None else ended["document"]
+
+    def picture(self) -> Picture:
+        """Return what was believed after each probe."""
+        graph, moments = self.subject.graph, []
+        for at, event in enumerate(self.events, 1):
+            if event["event"] in ("probe", "told"):
+                seen = view(graph, self.events[:at])
+                belief = believe(graph, seen.state, seen.settings)
+                moments.append(Moment(event["node"], graph.index.get(event["node"], -1), event["answer"], belief))
+        return Picture(graph.nodes, tuple(moments))
+
     def git_log(self) -> str:
         """Return the journal as what `git bisect log` prints. Raises `RequestError` for what git could not search."""
         about = self.subject.about()
@@ -127,6 +150,8 @@ def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]
 
     Raises `RequestError` when there is nothing.
     """
+    told = None if request.from_git_log is None else _read_told(request.from_git_log)
+    request = _with_ends(request, told)
     subject: Subject | str = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
     records: list[Record] = []
     while not isinstance(subject, str):
@@ -134,8 +159,7 @@ def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]
         if not events:
             break
         records.append(Record(subject, events))
-        ended = next((event for event in reversed(events) if event["event"] == "end"), None)
-        subject = subject.inside(ended["document"]) if ended else ""
+        subject = subject.inside(records[-1].result) if records[-1].result else ""
     if not records:
         message = f"{request.recipe}: no journal of a bisect from {request.good} to {request.bad}"
         raise RequestError(message, "give the words of that bisect; a recipe or issue that changed since begins anew")
