@@ -67,6 +67,13 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def real(session: nox.Session) -> None:
-    """Run the repros on real vLLM releases with torch on the CPU (minutes; makes an environment of 1.5 GB once)."""
-    _install(session)
+    """Run the repros on real vLLM with torch on the CPU, and bisects on Ray (minutes; an environment of 1.5 GB once)."""
+    session.install("-q", "-e", ".[dev,github,ray]")
     session.run("pytest", "-m", "real", *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Try 10,000 spoiled diffs, mailboxes, rewrites and recipes: no traceback, and no half-applied tree (minutes)."""
+    _install(session)
+    session.run("pytest", "tests/fuzz", "--hypothesis-profile=fuzz", *session.posargs)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.environment.installed.overlay import Overlay
+from patchkit.environment.native import NativeRequest
 from patchkit.environment.open import EnvironmentRequest, PairTree, environment_id, open_environment
 from patchkit.errors import BuildFailed, InfrastructureFailure, PatchConflict, RequestError, StageFailure
 from patchkit.recipe.condition import parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.load import load_recipe
-from patchkit.recipe.lock import Lock, is_stale, lock_path, read_lock
+from patchkit.recipe.lock import Lock, matching_lock
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
@@ -90,24 +91,8 @@ def open_recipe(
     sources = {
         name: open_source(toolkit, name, upstream, preference) for name, upstream in loaded.recipe.upstream.items()
     }
-    lock = _matching_lock(toolkit, loaded, locked) if use_lock else None
+    lock = matching_lock(toolkit, loaded, locked) if use_lock else None
     return OpenedRecipe(toolkit, loaded, sources, lock)
-
-
-def _matching_lock(toolkit: Toolkit, loaded: LoadedRecipe, locked: bool) -> Lock | None:
-    path = lock_path(loaded.path)
-    hint = f"run: patchkit lock {loaded.path}"
-    lock = read_lock(path)
-    if lock is None:
-        if locked:
-            raise RequestError(f"{path}: there is no lock", hint)
-        return None
-    if not (reason := is_stale(lock, loaded)):
-        return lock
-    if locked:
-        raise RequestError(f"{path}: stale: {reason}", hint)
-    toolkit.progress.warn(f"{path}: stale and not used: {reason}", hint)
-    return None
 
 
 def source_of(opened: OpenedRecipe, upstream: str) -> Source:
@@ -230,7 +215,8 @@ def _judge_trees(
     opened: OpenedRecipe, question: Question, patched: PatchedTree, pair: PatchedTree | None = None
 ) -> Verdict:
     toolkit, issue, repro = opened.toolkit, question.issue, question.repro
-    request = replace(environment_request(opened, repro), overlays=_overlays(opened, question))
+    native = native_request(opened, question.commit, patched)
+    request = replace(environment_request(opened, repro), overlays=_overlays(opened, question), native=native)
     if question.requirements is not None:
         request = replace(request, requirements=question.requirements)
     key = _test_key(opened, question, [patched, pair] if pair else [patched], environment_id(toolkit, request))
@@ -249,10 +235,23 @@ def _judge_trees(
         answer=mark.answer,
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
+        build=environment.native.key if environment.native else None,
+        build_seconds=environment.native.seconds if environment.native and environment.native.made else 0.0,
     )
     if keeps and verdict.answer in KEPT:
         toolkit.cache.write_record("verdicts", key, to_record(verdict))
     return verdict
+
+
+def native_request(opened: OpenedRecipe, commit: Commit, patched: PatchedTree) -> NativeRequest | None:
+    """Return what compiled files the tree of a commit needs; None when the recipe says nothing of them."""
+    spec = opened.loaded.recipe.environment.native
+    if spec is None or commit.upstream != opened.loaded.recipe.main_upstream:
+        return None
+    source = source_of(opened, commit.upstream)
+    built = source.tree(source.resolve(spec.installed)).id if spec.installed else None
+    base = source.tree(commit)
+    return NativeRequest(spec, commit, opened.settings.arch, base.repository, base.id, patched.id, built)
 
 
 def _overlays(opened: OpenedRecipe, question: Question) -> tuple[Overlay, ...]:

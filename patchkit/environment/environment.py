@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchkit.environment.native.make import Native
+
 Launcher = Callable[[Sequence[str]], tuple[str, ...]]
 
 
@@ -30,4 +32,5 @@ class Environment:
     launcher: Launcher = field(default=_as_it_is, compare=False, repr=False)  # makes a command one that runs in here
     pair_tree: Path | None = None  # the materialised folder of the tree beside it, if there is one
     pair_tree_id: str = ""
+    native: Native | None = None  # the compiled files beside the tree, where the recipe says how they are made
     renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run

@@ -13,6 +13,7 @@ from patchkit.environment.caches import PrivateRoots, build_variables, make_root
 from patchkit.environment.environment import Environment
 from patchkit.environment.installed.overlay import Overlay, make_overlay
 from patchkit.environment.local import Interpreter, find_interpreter
+from patchkit.environment.native import NativeRequest, Placed, make_native, placed
 from patchkit.environment.pool import MARK, PAIR_MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.errors import RequestError
@@ -27,7 +28,7 @@ class EnvironmentRequest:
     """What a recipe asks for. Without `requirements` the interpreter is used as it is: `python`, or patchkit's own.
 
     With the network `none` a probe sees nothing but a loopback of its own. `overlays` are patched files of packages
-    that are installed there.
+    that are installed there, `native` says where compiled files come from.
     """
 
     requirements: Path | None = None
@@ -36,6 +37,7 @@ class EnvironmentRequest:
     model_caches: tuple[str, ...] = ()
     network: Literal["host", "none"] = "host"
     overlays: tuple[Overlay, ...] = ()
+    native: NativeRequest | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,7 @@ def open_environment(
 ) -> Iterator[Environment]:
     """Hold an environment in which a tree can be run: the tree on disk, in a folder nobody else uses meanwhile.
 
-    With a pair, both trees are on disk and on PYTHONPATH, this one first. Raises `BuildFailed`,
-    `InfrastructureFailure`, `RequestError`, `StoreFailure`; `ToolMissing` where the kernel gives no namespace.
+    With a pair, both trees are on disk and on PYTHONPATH, this one first. Raises `StageFailure`, `RequestError` kinds.
     """
     base = interpreter = _check_place(toolkit, request)
     if request.requirements is not None:
@@ -70,26 +71,27 @@ def open_environment(
     identity = _id_of(base, request)
     overlays = tuple(make_overlay(toolkit, overlay, interpreter.libraries) for overlay in request.overlays)
     with contextlib.ExitStack() as stack:
-        slots = [stack.enter_context(hold_slot(toolkit.cache, repository, patched_tree_id))]
-        if pair is not None:
-            slots.append(stack.enter_context(hold_slot(toolkit.cache, pair.repository, pair.id)))
+        trees = [(repository, patched_tree_id), *([(pair.repository, pair.id)] if pair else [])]
+        slots = [stack.enter_context(hold_slot(toolkit.cache, *tree)) for tree in trees]
+        native = make_native(toolkit, request.native, interpreter) if request.native else None
+        links = stack.enter_context(placed(slots[0].root, native.files if native else {}))
         roots = stack.enter_context(make_roots(slots[0].path, toolkit.env))
         shared = toolkit.cache.scratch("bytecode") / identity[:20]
-        renewal = _Renewal(tuple(slots), roots, (*interpreter.libraries, *overlays), shared)
-        renewal.share()
-        variables = build_variables(toolkit.env, request.env, request.model_caches, roots)
-        places = [*(str(slot.root) for slot in slots), *map(str, overlays)]
+        renewal = _Renewal(tuple(slots), roots, (*interpreter.libraries, *overlays), shared, links)
+        variables = dict(build_variables(toolkit.env, request.env, request.model_caches, roots))
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, [*(slot.root for slot in slots), *overlays]))
         marks = {mark: str(slot.path) for mark, slot in zip((MARK, PAIR_MARK), slots, strict=False)}
         yield Environment(
             id=identity,
             python=interpreter.path,
             tree=slots[0].root,
             tree_id=patched_tree_id,
-            variables={**variables, "PYTHONPATH": os.pathsep.join(places), **marks},
+            variables={**variables, **marks},
             versions=interpreter.versions,
             launcher=without_network if request.network == "none" else tuple,
             pair_tree=slots[1].root if pair else None,
             pair_tree_id=pair.id if pair else "",
+            native=native,
             renew=renewal.renew,
         )
 
@@ -112,13 +114,20 @@ class _Renewal:
     roots: PrivateRoots
     libraries: tuple[Path, ...]
     shared: Path
+    links: Placed
+
+    def __post_init__(self) -> None:
+        self.share()
 
     def renew(self) -> None:
         """Undo what a run did. The trees' byte code stays only if no file of theirs was touched."""
+        self.links.take()  # a tree as it was has no compiled files of ours
         touched = sum(slot.restore() for slot in self.slots) > 0  # all of them, whatever the first one says
         self.roots.renew(keep_bytecode=not touched)
         if touched:
             self.share()
+        self.links.put()
+        self.links.check()
 
     def share(self) -> None:
         """Let what is installed keep its byte code."""
@@ -131,4 +140,5 @@ def _id_of(base: Interpreter, request: EnvironmentRequest) -> str:
     packages = base.id if request.requirements is None else venv_id(base, request.requirements)
     more = ["network: none"] if request.network == "none" else []
     more += [f"overlay: {overlay.id}" for overlay in request.overlays]
+    more += [f"native: {digest_of(request.native.spec.model_dump(mode='json'))}"] if request.native else []
     return digest_of([packages, dict(request.env), list(request.model_caches), *more])

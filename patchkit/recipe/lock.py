@@ -10,12 +10,14 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, TypeAdapter
 
+from patchkit.errors import RequestError
 from patchkit.recipe.folder import read_tree
 from patchkit.recipe.library import LoadedRecipe
 from patchkit.recipe.model import SeriesFile, Slug, Strict
 from patchkit.recipe.model.fields import ObjectId, Sha256
 from patchkit.recipe.validate import Complaints, validate
 from patchkit.tools.cache import digest_file, digest_of
+from patchkit.tools.toolkit import Toolkit
 
 
 class LockedUpstream(Strict):
@@ -169,3 +171,23 @@ def _digests(loaded: Any) -> dict[str, Sha256]:
 def _without_prose(loaded: LoadedRecipe) -> dict[str, Any]:
     """Return the resolved recipe without what changes nothing: its description and where it was included from."""
     return loaded.recipe.model_dump(mode="json", by_alias=True, exclude={"description", "include"})
+
+
+def matching_lock(toolkit: Toolkit, loaded: LoadedRecipe, locked: bool) -> Lock | None:
+    """Return the lock of a recipe; one that is stale is told and not used.
+
+    With `locked` raises `RequestError` when none matches.
+    """
+    path = lock_path(loaded.path)
+    hint = f"run: patchkit lock {loaded.path}"
+    lock = read_lock(path)
+    if lock is None:
+        if locked:
+            raise RequestError(f"{path}: there is no lock", hint)
+        return None
+    if not (reason := is_stale(lock, loaded)):
+        return lock
+    if locked:
+        raise RequestError(f"{path}: stale: {reason}", hint)
+    toolkit.progress.warn(f"{path}: stale and not used: {reason}", hint)
+    return None

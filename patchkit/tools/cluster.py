@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +16,7 @@ from patchkit.errors import RemoteUnavailable, RequestError, ToolMissing
 from patchkit.tools.cache import storage_errors
 
 LOCAL = "local"  # as an address: a cluster on this machine, made for the purpose
+KNOCK_SECONDS = 5.0
 HINT = "`ray start --head` prints the address; `local` makes a cluster here"
 Answer = TypeVar("Answer")
 
@@ -75,8 +76,6 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
     On a cluster of other machines the folders `ships`, all below `root`, are there in the working folder of each task.
     Raises `ToolMissing` without Ray, `RemoteUnavailable` when nothing answers at the address.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a task without GPUs still sees the devices
     try:
         import ray
         import ray.exceptions
@@ -85,20 +84,45 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
     is_local = address == LOCAL
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     with contextlib.ExitStack() as stack:
-        where: dict[str, Any] = {"num_cpus": slots, "include_dashboard": False} if is_local else {"address": address}
+        where: dict[str, Any] = {"address": address}
+        if is_local:
+            where |= {"num_cpus": slots, "include_dashboard": False}
         if not is_local and root is not None:
             shipped = stack.enter_context(_gathered(ships, root))
             where["runtime_env"] = {"working_dir": str(shipped)}
-        handler = signal.getsignal(signal.SIGTERM)
+        _knock(address)
+        stack.callback(ray.shutdown)
         try:
-            ray.init(**quiet, **where)
+            with _own_signals():
+                ray.init(**quiet, **where)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             what = f"ray at {address}: {str(error).splitlines()[0]}"
             raise RemoteUnavailable(what, HINT) from error
-        stack.callback(ray.shutdown)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # Ray sets its own, which ends the process at once
         yield Cluster(ray, is_local)
+
+
+def _knock(address: str) -> None:
+    """Raise `RemoteUnavailable` when nobody listens at host:port; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise RemoteUnavailable(f"ray at {address}: does not answer: {error}", HINT) from error
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep this program's answer to SIGTERM: Ray sets its own, which ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 @contextlib.contextmanager

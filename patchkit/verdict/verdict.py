@@ -55,11 +55,13 @@ class Verdict:
     evidence: str | None
     reused: bool = False  # from the store, not run now
     pair: str | None = None  # the commit of the paired upstream, where the repro asks for one
+    build: str | None = None  # the key of the compiled files that it ran with, where there are some
+    build_seconds: float = 0.0  # what they cost to make; 0 when they were there
 
 
 def to_record(verdict: Verdict) -> dict[str, Any]:
     """Return what the store keeps of a verdict: all that does not come from the question."""
-    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence")
+    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence", "build")
     return {name: getattr(verdict, name) for name in names}
 
 
@@ -73,5 +75,6 @@ def recall(blank: Verdict, record: Mapping[str, Any]) -> Verdict:
         detail=record["detail"],
         duration_seconds=record["duration_seconds"],
         evidence=record["evidence"],
+        build=record.get("build"),
         reused=True,
     )

@@ -22,6 +22,7 @@ from patchkit.recipe.model.fields import (
     VersionText,
     kind_of,
 )
+from patchkit.recipe.model.native import NativeSpec
 
 
 class Upstream(Strict):
@@ -92,6 +93,7 @@ class EnvironmentSpec(Strict):
     network: Literal["host", "none"] = Field(
         "host", description="`none`: repros see no network but the loopback; needs a kernel that allows namespaces"
     )
+    native: NativeSpec | None = Field(None, description="Where the upstream's compiled files come from; none: no need")
 
 
 class ImageSpec(Strict):

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -65,13 +64,16 @@ class Told:
     hint: str = ""
 
 
-def answer(ask: Ask) -> Told:
-    """Answer a question; runs in a process of the cluster."""
+Worker = Callable[[Ask], Told]
+
+
+def answer(ask: Ask, env: Mapping[str, str]) -> Told:
+    """Answer a question; runs in a process of the cluster, whose environment is `env`."""
     try:
         if ask.site.version != __version__:
             message = f"a worker has patchkit {__version__}, here it is {ask.site.version}"
             raise RequestError(message, "install the same version on every node")
-        verdict = _open_site(ask.site).ask(ask.node, ask.fresh)
+        verdict = _open_site(ask.site, tuple(sorted(env.items()))).ask(ask.node, ask.fresh)
     except PatchkitError as error:
         return Told(message=error.message, hint=error.hint)
     folder = Path(verdict.evidence) if verdict.evidence else None
@@ -80,8 +82,9 @@ def answer(ask: Ask) -> Told:
 
 
 @functools.lru_cache(maxsize=4)
-def _open_site(site: Site) -> Subject:
-    toolkit = Toolkit(Cache(Path(os.environ.get("PATCHKIT_CACHE") or site.store)), env=dict(os.environ))
+def _open_site(site: Site, variables: tuple[tuple[str, str], ...]) -> Subject:
+    env = dict(variables)
+    toolkit = Toolkit(Cache(Path(env.get("PATCHKIT_CACHE") or site.store)), env=env)
     subject: Subject | str = open_subject(open_recipe(toolkit, site.request.recipe, site.request.source), site.request)
     for step in site.steps:
         if not isinstance(subject, str):
@@ -106,6 +109,7 @@ class Remote:
     toolkit: Toolkit
     request: BisectRequest
     resource: str
+    worker: Worker
     steps: tuple[str, ...] = ()
 
     def inside(self, result: Mapping[str, Any]) -> Remote:
@@ -117,7 +121,7 @@ class Remote:
         store = str(self.toolkit.cache.root)
         site = Site(self.request, self.steps, store, __version__, ends_of(subject.graph))
         try:
-            told = self.cluster.run(answer, Ask(site, node, fresh), self.resource)
+            told = self.cluster.run(self.worker, Ask(site, node, fresh), self.resource)
         except WorkerLost as lost:
             return _spoiled(subject, node, str(lost))
         if told.verdict is None:
@@ -157,8 +161,8 @@ def _bring_home(cache: Cache, verdict: Verdict, files: Mapping[str, bytes]) -> V
 
 
 @contextlib.contextmanager
-def open_remote(toolkit: Toolkit, request: BisectRequest, subject: Subject, address: str) -> Iterator[Remote]:
-    """Connect to the cluster that a request names.
+def open_remote(toolkit: Toolkit, request: BisectRequest, subject: Subject, worker: Worker) -> Iterator[Remote]:
+    """Connect to the cluster that a request names; `worker` is `answer` with the environment of where it runs.
 
     A repro that needs a GPU runs on the nodes that offer the target's architecture as a resource. Raises `RequestError`
     when none does, `ToolMissing`, `RemoteUnavailable`.
@@ -169,10 +173,10 @@ def open_remote(toolkit: Toolkit, request: BisectRequest, subject: Subject, addr
     ships = [root / name for name in SHIPPED if (root / name).is_dir()]
     if not any(recipe.is_relative_to(folder) for folder in ships):
         ships.append(recipe.parent)
-    with open_cluster(address, request.jobs, ships, root) as cluster:
+    with open_cluster(request.ray, request.jobs, ships, root) as cluster:
         resource = arch if arch and subject.about()["fidelity"] == "needs-gpu" else ""
         if resource and not cluster.offers(resource):
             hint = f"start a worker on such a machine with: ray start --address … --resources '{{\"{resource}\": 1}}'"
-            raise RequestError(f"ray at {address}: no node offers {resource}", hint)
+            raise RequestError(f"ray at {request.ray}: no node offers {resource}", hint)
         path = recipe if cluster.is_local else recipe.relative_to(root)
-        yield Remote(cluster, toolkit, replace(request, recipe=path), resource)
+        yield Remote(cluster, toolkit, replace(request, recipe=path), resource, worker)

@@ -1,0 +1,17 @@
+"""What runs in a process of a Ray cluster: the entry of a worker, as `run` is the entry of the program."""
+
+from __future__ import annotations
+
+import os
+
+from patchkit.workflows.bisect.remote import Ask, Told, answer
+
+
+def answer_here(ask: Ask) -> Told:
+    """Answer a question of a bisect with this process's environment."""
+    return answer(ask, dict(os.environ))
+
+
+def keep_quiet() -> None:
+    """Tell Ray to report nothing to anybody; to be called before it starts."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
