@@ -200,3 +200,19 @@ def test_kill_9_anywhere_and_the_same_command_gives_the_same_two_commits(tmp_pat
     searched = [(event["node"], event["stage"]) for event in [*seen, *events] if event["event"] == "probe"]
     searched = [one for one in searched if one[1] == "search"]
     assert len(searched) == len(set(searched)), "no finished probe is run again"
+
+
+def test_a_patch_that_moves_the_pin_is_obeyed(toolkit: Toolkit, tmp_path: Path) -> None:
+    pair = make_pair(tmp_path)
+    old, new = pair.engines("a", "a b")
+    plugin = pair.wants("b", f"{old}\n")
+    pair.wants("b c")
+    diff = f"--- a/{PIN}\n+++ b/{PIN}\n@@ -1 +1 @@\n-{old}\n+{new}\n"
+    (tmp_path / "patches" / "plugin-note" / "pin.patch").write_text(diff)
+    patch = tmp_path / "patches" / "plugin-note" / "patch.yaml"
+    patch.write_text("format: 1\ntitle: Another engine\nupstream: plugin\nchange:\n  - {patch: pin.patch}\n")
+    report = run_repros(toolkit, ReproRequest(pair.recipe, "git", at=plugin))
+    assert [(verdict.series, verdict.pair, str(verdict.answer)) for verdict in report.verdicts] == [
+        ("without", old, "bad"),
+        ("with", new, "good"),
+    ]
