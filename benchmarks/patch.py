@@ -23,6 +23,7 @@ from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_
 from benchmarks.patch_rivals import DriftDesk, missing_tools
 from benchmarks.patch_rows import Bench, Row, least, most, told
 from benchmarks.patch_series import SERIES, measure_series
+from benchmarks.symbols import measure_symbols
 from patchkit.search import Answer, build_graph, find_turn
 from patchkit.source.source import FactSettings
 from patchkit.stack.gate import check_gate
@@ -177,7 +178,7 @@ def main() -> None:
         folder = Path(name)
         clone = Clone.over(Path(options.clone), folder / "vllm.git", options.tip)
         bench = Bench(clone, clone.resolve("HEAD").id, folder, options.quick)
-        measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_status)
+        measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_status, measure_symbols)
         for measure in measures:
             started = time.perf_counter()
             for row in measure(bench):

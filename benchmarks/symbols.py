@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.patch_rows import Bench, Row, most
 from patchkit.stack.symbols.downstream.package import read_downstream
 from patchkit.stack.symbols.examine import Judge, find_problems, judge_all
 from patchkit.stack.symbols.tree import Outlines, SymbolTree
@@ -36,7 +37,18 @@ class SymbolsTime:
     problems: int
 
 
-def measure(clone: Path, at: str, ascend: Path, ascend_at: str, folder: Path) -> SymbolsTime:
+def measure_symbols(bench: Bench) -> list[Row]:
+    """Return the row for `benchmarks.patch`; none, and why, without a clone of vLLM-Ascend."""
+    ascend = os.environ.get("PATCHKIT_ASCEND_CLONE")
+    if ascend is None:
+        print("names of vLLM-Ascend: not measured, PATCHKIT_ASCEND_CLONE names no clone of it")
+        return []
+    found = measure(bench.repository.path, bench.tip, Path(ascend), "HEAD", bench.folder, rival=not bench.quick)
+    name = f"{found.uses} names of vLLM-Ascend against one vLLM tree, s"
+    return [most(name, "griffe, loading the tree", found.griffe and round(found.griffe, 2), found.ours, BAR_SECONDS)]
+
+
+def measure(clone: Path, at: str, ascend: Path, ascend_at: str, folder: Path, rival: bool = True) -> SymbolsTime:
     """Measure one look. Raises `CalledProcessError` for an unknown ref."""
     unpack(ascend, ascend_at, "vllm_ascend", folder / "ascend")
     repository = Repository(git_dir(clone))
@@ -47,7 +59,8 @@ def measure(clone: Path, at: str, ascend: Path, ascend_at: str, folder: Path) ->
     judged = judge_all(Judge(names, None, downstream.provided), downstream.uses)
     problems = find_problems(names, judged, {one.use: one for one in judged})
     ours = time.perf_counter() - started
-    return SymbolsTime(ours, load_with_griffe(clone, at, folder), len(downstream.uses), len(problems))
+    theirs = load_with_griffe(clone, at, folder) if rival else None
+    return SymbolsTime(ours, theirs, len(downstream.uses), len(problems))
 
 
 def load_with_griffe(clone: Path, at: str, folder: Path) -> float | None:
