@@ -63,6 +63,7 @@ def bench(session: nox.Session) -> None:
     session.install("-q", "-e", ".[dev,github,bench]")
     session.run("python", "-m", "benchmarks.spine")
     session.run("python", "-m", "benchmarks.bisect", *session.posargs)
+    session.run("python", "-m", "benchmarks.bisect.kills")
 
 
 @nox.session
