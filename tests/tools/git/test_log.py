@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.errors import StoreFailure
-from patchkit.tools.git.log import file_log, find_renamed
+from patchkit.tools.git.log import CommitText, branch_heads, commits_apart, file_log, find_renamed, read_text
 from patchkit.tools.git.objects import Repository
 from tests.support.repositories import GitRepository
 
@@ -55,3 +55,25 @@ def test_a_rename_is_told_by_the_commit_that_made_it(git: GitRepository) -> None
     assert find_renamed(git.objects, moved, "x") == "folder/y"
     assert find_renamed(git.objects, gone, "other") is None
     assert find_renamed(git.objects, root, "x") is None
+
+
+def test_the_words_of_a_commit_come_with_the_zone_of_its_author(tmp_path: Path) -> None:
+    git = GitRepository(tmp_path / "repository")
+    commit = git.commit({"x": "1\n"}, "A title\nin two lines\n\nWhy.\n\nMore.\n")
+    text = read_text(git.objects, commit)
+    assert text == CommitText(
+        "Ada Author <ada@example.org>", "Tue, 14 Nov 2023 22:13:20 +0000", "A title in two lines", "Why.\n\nMore."
+    )
+
+
+def test_commits_apart_are_those_that_no_other_branch_has(tmp_path: Path) -> None:
+    git = GitRepository(tmp_path / "repository")
+    first = git.commit({"x": "1\n"})
+    for name in ("one", "two", "work"):
+        git.branch(name, first)
+    one, two = (git.commit({name: "1\n"}, branch=name) for name in ("one", "two"))
+    git.merge("one", branch="work")
+    merge = git.merge("two", branch="work")
+    assert list(commits_apart(git.objects, merge, [one, two])) == [f"{git.find(f'{merge}~1')}", merge]
+    assert commits_apart(git.objects, merge, [merge]) == {}
+    assert branch_heads(git.objects) == {"main": first, "one": one, "two": two, "work": merge}

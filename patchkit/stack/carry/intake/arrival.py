@@ -148,7 +148,8 @@ def make_slug(title: str, fallback: str = "patch") -> str:
 def _same_sides(data: bytes) -> bool:
     """Return whether a diff has one name on both sides of each file: git's --no-prefix, or a traditional diff."""
     names = re.findall(rb"^--- ([^\t\r\n]+)[^\n]*\n\+\+\+ ([^\t\r\n]+)", data, re.MULTILINE)
-    return bool(names) and all(old == new or b"/dev/null" in (old, new) for old, new in names)
+    plain = [[name.removesuffix(b".orig") for name in pair] for pair in names]  # x.py.orig beside x.py
+    return bool(plain) and all(old == new or b"/dev/null" in (old, new) for old, new in plain)
 
 
 def _take_trees(source: Source, commits: tuple[str, str], header: Header, imported: Imported) -> Arrival:
