@@ -25,6 +25,7 @@ from patchkit.stack.symbols.tree import Outlines, SymbolTree
 from patchkit.tools.git.objects import Repository
 
 BAR_SECONDS = 40.0
+Place = tuple[Path, str]  # a clone, and a commit of it
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,15 @@ def measure_symbols(bench: Bench) -> list[Row]:
     if ascend is None:
         print("names of vLLM-Ascend: not measured, PATCHKIT_ASCEND_CLONE names no clone of it")
         return []
-    found = measure(bench.repository.path, bench.tip, Path(ascend), "HEAD", bench.folder, rival=not bench.quick)
+    found = measure((bench.repository.path, bench.tip), (Path(ascend), "HEAD"), bench.folder, not bench.quick)
     name = f"{found.uses} names of vLLM-Ascend against one vLLM tree, s"
     return [most(name, "griffe, loading the tree", found.griffe and round(found.griffe, 2), found.ours, BAR_SECONDS)]
 
 
-def measure(clone: Path, at: str, ascend: Path, ascend_at: str, folder: Path, rival: bool = True) -> SymbolsTime:
+def measure(vllm: Place, ascend: Place, folder: Path, rival: bool = True) -> SymbolsTime:
     """Measure one look. Raises `CalledProcessError` for an unknown ref."""
-    unpack(ascend, ascend_at, "vllm_ascend", folder / "ascend")
+    clone, at = vllm
+    unpack(*ascend, "vllm_ascend", folder / "ascend")
     repository = Repository(git_dir(clone))
     tree = repository.read_commit(repository.find_commit(at) or at).tree
     started = time.perf_counter()
@@ -100,7 +102,8 @@ def main() -> None:
     if options.clone is None or options.ascend is None:
         parser.exit(1, "give clones: --clone PATH of vLLM, --ascend PATH of vLLM-Ascend\n")
     with tempfile.TemporaryDirectory(prefix="patchkit-symbols-") as name:
-        found = measure(Path(options.clone), options.at, Path(options.ascend), options.ascend_at, Path(name))
+        places = (Path(options.clone), options.at), (Path(options.ascend), options.ascend_at)
+        found = measure(*places, Path(name))
     theirs = "griffe is not installed" if found.griffe is None else f"griffe loads the tree in {found.griffe:.1f} s"
     holds = "holds" if found.ours <= BAR_SECONDS else "MISSED"
     print(
