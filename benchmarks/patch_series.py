@@ -87,7 +87,7 @@ class Course:
         at = clone.resolve(self.start)
         parent = self.start
         ground = Ground(clone, at, at.tree, open_lineage(clone, at), dry)
-        with clone.repository.draft() as keep:
+        with clone.repository.draft(rough=dry) as keep:
             for step in walk_series(ground, self.series, NoFacts()):
                 if not step.record.outcome.stands:
                     raise SystemExit(f"{step.record}")

@@ -170,6 +170,34 @@ def test_exact_results_pass_the_gate_where_the_ground_is_thorough(shelf: Shelf, 
         assert step.record.outcome is outcome
 
 
+def test_a_dry_walk_in_a_rough_draft_tells_what_the_real_one_tells(shelf: Shelf, desk: Desk) -> None:
+    rename = "diff --git a/v/x b/v/y\nrename from v/x\nrename to v/y\n"
+    series = [
+        shelf.diff("edit", EDIT.format("v/x", "two", "zwei")),
+        shelf.diff("again", EDIT.format("v/x", "zwei", "2")),
+        shelf.diff("lost", EDIT.format("v/x", "two", "zwei")),
+        shelf.diff("there", EDIT.format("v/x", "zwei", "2")),
+        shelf.diff("moved", rename),
+        shelf.diff("last", EDIT.format("v/y", "2", "II")),
+        shelf.diff("gone", EDIT.format("v/x", "2", "II")),
+    ]
+    base = commit_of(desk, desk.tree({"v/x": TEXT, "v/z": TEXT}))
+    source = RepositorySource(desk.git)
+    told: list[list[tuple[Outcome, str]]] = []
+    trees = []
+    for dry in (True, False):
+        ground = Ground(source, base.commit, base.id, dry=dry)
+        with desk.objects.draft(rough=dry):
+            steps = list(walk_series(ground, series, GivenFacts()))
+            told.append([(step.record.outcome, step.record.detail) for step in steps])
+            trees.append(desk.objects.settle(steps[-1].attempt.tree))
+    assert told[0] == told[1]
+    assert [outcome.value for outcome, _ in told[0]] == [
+        "clean", "clean", "conflict", "already-upstream", "clean", "clean", "target-gone",
+    ]  # fmt: skip
+    assert trees[0] == trees[1]
+
+
 def test_a_change_of_native_files_says_that_it_needs_a_build(shelf: Shelf) -> None:
     record = one(shelf.apply({"csrc/x.cu": TEXT}, shelf.diff("n", EDIT.format("csrc/x.cu", "two", "zwei"))))
     assert record.native

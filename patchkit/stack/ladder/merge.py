@@ -23,6 +23,7 @@ LISTED = 5  # files of a conflict named in the detail
 
 def merge_change(repository: Repository, tree: str, before: str, after: str) -> Attempt:
     """Bring the change from tree `before` to tree `after` onto `tree`. Nothing new in it: already upstream."""
+    tree = repository.settle(tree)  # it is compared below
     merged = repository.merge_trees(before, tree, after)
     if merged.tree is None:
         files = tuple(FileResult(path, Outcome.CONFLICT, message="both sides changed it") for path in merged.conflicts)

@@ -111,7 +111,7 @@ class _Placer:
     def _places(self, side: _Side, state: HunkState = HunkState.APPLIED) -> dict[int, int]:
         """Return the lines at which a side stands, with the bytes where they begin: all, or those up to the stated."""
         data, text = self.data, b"".join(side.text)
-        if side.text and not (side.text[-1] and all(line.endswith(b"\n") for line in side.text[:-1])):
+        if side.text and not (side.text[-1] and text.count(b"\n") == len(side.text) - (text[-1] != NEWLINE)):
             return {}  # a newline is missing where no file lacks one
         if not text and not side.at_end:
             return {0: 0}

@@ -58,7 +58,7 @@ class DryRun:
         key = (blobs, at.version) if self._asks else (blobs,)
         if key not in self.known or self._is_whole:
             ground = Ground(self.source, at, at.tree, self.lineage, dry=True)
-            with self.source.repository.draft():
+            with self.source.repository.draft(rough=True):
                 self.known[key] = tuple(step.record.outcome for step in walk_series(ground, self.series, facts))
         return self.known[key]
 

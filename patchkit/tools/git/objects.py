@@ -21,11 +21,9 @@ from patchkit.tools.git.raw.session import Draft, Session
 from patchkit.tools.git.raw.trees import (
     FILE_MODES,
     Delta,
-    Editor,
     Entry,
     decode_name,
     diff_trees,
-    find_entry,
     find_folder,
     walk_tree,
 )
@@ -110,7 +108,7 @@ class Repository:
 
         Raises `KeyError` for an unknown tree.
         """
-        return find_entry(self._session.read_folder, tree, path)
+        return self._session.find(tree, path)
 
     def read(self, tree: str, path: str) -> bytes | None:
         """Return the bytes of the file at a path (of a symlink: its target); None for all else."""
@@ -156,26 +154,30 @@ class Repository:
                 raise ValueError(f"{path}: {entry.mode:o} is no mode of a file")
             if entry is not None and entry.mode != SUBMODULE and not session.holds(entry.blob):
                 raise StoreFailure(f"{self.path}: has no object {entry.blob}, which is to be {path}")
-        nested = {tuple(path.split("/")): entry for path, entry in changes.items()}
         with self.write_errors():
-            return Editor(session.read_folder, session.write_folder).edit(tree, nested)
+            return session.edit(tree, changes)
+
+    def settle(self, tree: str) -> str:
+        """Return the id of a tree that may be a sketch of a rough draft (see `draft`): only ids can be compared."""
+        return self._session.settle(tree)
 
     def diff(self, old: str, new: str) -> tuple[Delta, ...]:
         """Return the paths that differ between two trees, in git's order; renames are a deletion and an addition."""
         return diff_trees(self._session.read_folder, old, new) if old != new else ()
 
     @contextmanager
-    def draft(self) -> Iterator[Keep]:
+    def draft(self, rough: bool = False) -> Iterator[Keep]:
         """Hold what this thread writes in memory, and yield what names the trees and commits worth keeping.
 
         They are stored, with all that they are made of, when the block ends; with an exception, or when nothing was
-        named, nothing is. A draft inside a draft is part of it. Raises `StoreFailure`.
+        named, nothing is. A draft inside a draft is part of it. In a rough one, `edit` may return a sketch of a tree,
+        which is read and edited like it and has its id when asked for (`settle`). Raises `StoreFailure`.
         """
         below = self._session
         if isinstance(below, Draft):
             yield below.keep
             return
-        draft = self._local.session = Draft(below, _open_repository(self.path))
+        draft = self._local.session = Draft(below, _open_repository(self.path), rough)
         try:
             yield draft.keep
         finally:
@@ -198,7 +200,7 @@ class Repository:
 
     def create_commit(self, tree: str, parents: tuple[str, ...], message: str, time_seconds: int) -> str:
         """Store a commit by the fixed committer, in UTC, and return its id; no ref moves. Raises `StoreFailure`."""
-        session = self._session
+        session, tree = self._session, self.settle(tree)
         if missing := [one for one in (tree, *parents) if not session.holds(one)]:
             raise StoreFailure(f"{self.path}: has no object {missing[0]}, which a commit is to name")
         by = "{} <{}> {} +0000".format(*COMMITTER, time_seconds)
@@ -255,7 +257,7 @@ class Repository:
         return session
 
     def _tree(self, tree: str) -> pygit2.Tree:
-        return self.opened[tree].peel(pygit2.Tree)
+        return self.opened[self.settle(tree)].peel(pygit2.Tree)
 
 
 def create_repository(path: Path) -> Repository:

@@ -6,13 +6,14 @@ libgit2 itself writes (merges) goes to disk.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pygit2
 
 from patchkit.tools.git.raw.packs import COMMIT, FEW, TREE, RawObject, object_id, write_pack
-from patchkit.tools.git.raw.trees import ID_BYTES, Folder, format_folder, parse_folder
+from patchkit.tools.git.raw.trees import ID_BYTES, Editor, Entry, Folder, find_entry, format_folder, parse_folder
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # known to every git, whether it is stored or not
 FOLDERS = 4000  # that are kept: about the trees of ten commits of vLLM
@@ -57,18 +58,37 @@ class Session:
         """Store a tree and return its id."""
         return self.write(TREE, format_folder(folder))
 
+    def find(self, tree: str, path: str) -> tuple[str, Entry] | None:
+        """Return the file at a path, or in the place of a folder above it; see `find_entry`."""
+        return find_entry(self.read_folder, tree, path)
+
+    def edit(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
+        """Return the tree with files set or deleted; see `Editor`."""
+        nested = {tuple(path.split("/")): entry for path, entry in changes.items()}
+        return Editor(self.read_folder, self.write_folder).edit(tree, nested)
+
+    def settle(self, tree: str) -> str:
+        """Return the id of a tree that may be a sketch."""
+        return tree
+
     def _peel(self, key: str) -> str:
         return str(self.opened[key].peel(pygit2.Tree).id)
 
 
 class Draft(Session):
-    """A session over another one whose objects are in memory until `store` writes those that are worth keeping."""
+    """A session over another one whose objects are in memory until `store` writes those that are worth keeping.
 
-    def __init__(self, below: Session, opened: pygit2.Repository) -> None:
+    In a rough draft a tree in which files are only replaced stays a sketch: a name for the tree before and the files,
+    enough to be read and edited. It gets its id when more is asked of it. Sketches are not for comparing.
+    """
+
+    def __init__(self, below: Session, opened: pygit2.Repository, rough: bool = False) -> None:
         """Begin with nothing in memory; `opened` is the same repository as the one below, opened once more."""
         super().__init__(opened)
         self.below = below
+        self.rough = rough
         self.objects: dict[str, RawObject] = {}
+        self.sketches: dict[str, tuple[str, dict[str, Entry]]] = {}
         self.kept: list[str] = []
         self.odb.add_backend(_Memory(self.objects), 0)  # below files and packs, which are 1 and 2
 
@@ -89,7 +109,36 @@ class Draft(Session):
 
     def read_folder(self, tree: str) -> Folder:
         """Return the entries of a tree. Raises `KeyError` when it is not there."""
+        tree = self.settle(tree)
         return super().read_folder(tree) if tree in self.objects else self.below.read_folder(tree)
+
+    def find(self, tree: str, path: str) -> tuple[str, Entry] | None:
+        """Return the file at a path, or in the place of a folder above it; see `find_entry`."""
+        base, files = self.sketches.get(tree, (tree, {}))
+        found = (path, files[path]) if path in files else super().find(base, path)
+        return found and (found[0], files.get(*found))
+
+    def edit(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
+        """Return the tree with files set or deleted; see `Editor`. In a rough draft it may be a sketch."""
+        base, files = self.sketches.get(tree, (tree, {}))
+        replaced = {path: entry for path, entry in changes.items() if entry is not None and self._has(tree, path)}
+        if not self.rough or len(replaced) < len(changes):
+            return super().edit(tree, changes)
+        sketch = f"sketch {len(self.sketches)}"
+        self.sketches[sketch] = (base, {**files, **replaced})
+        return sketch
+
+    def _has(self, tree: str, path: str) -> bool:
+        found = self.find(tree, path)
+        return found is not None and found[0] == path
+
+    def settle(self, tree: str) -> str:
+        """Return the id of a tree that may be a sketch."""
+        base, files = self.sketches.get(tree, (tree, {}))
+        if files:
+            base = super().edit(base, files)
+            self.sketches[tree] = (base, {})
+        return base
 
     def write_folder(self, folder: Folder) -> str:
         """Take a tree, which need not be read again, and return its id."""
@@ -99,7 +148,7 @@ class Draft(Session):
 
     def keep(self, *keys: str) -> None:
         """Have objects stored at the end, with all that they are made of."""
-        self.kept += keys
+        self.kept += map(self.settle, keys)
 
     def store(self, path: Path) -> None:
         """Write what is kept below the repository at `path`. Raises `OSError`, `pygit2.GitError`."""

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from patchkit.errors import StoreFailure
 from patchkit.tools.git.lines import find_blob, merge_lines
@@ -128,6 +130,58 @@ def test_merges_and_short_ids_see_a_draft(store: Repository) -> None:
         keep(merged)
     assert store.read(merged, "folder/b") == b"3\n"
     assert git(store, "fsck", "--strict", "--no-dangling", merged) == ""
+
+
+PATHS = ("a", "a/b", "b/c", "b/d/e", "b/d/f", "g")
+CHANGES = st.dictionaries(st.sampled_from(PATHS), st.one_of(st.none(), st.binary(max_size=1)), max_size=3)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=st.lists(CHANGES, max_size=7), asked=st.sets(st.integers(0, 6)))
+def test_a_sketch_is_read_and_edited_like_the_tree_that_it_stands_for(
+    store: Repository, edits: list[dict[str, bytes | None]], asked: set[int]
+) -> None:
+    with store.draft(rough=True) as keep:
+        tree = plain = store.edit(EMPTY_TREE, {"b/c": Entry(0o100644, store.write_blob(b"c"))})
+        for number, changes in enumerate(edits):
+            entries = {
+                path: None if data is None else Entry(0o100644, store.write_blob(data))
+                for path, data in changes.items()
+            }
+            try:
+                made = store.edit(store.settle(plain), entries)
+            except ValueError:
+                with pytest.raises(ValueError, match="folder"):
+                    store.edit(tree, entries)
+                continue
+            tree, plain = store.edit(tree, entries), store.settle(made)
+            for path in (*PATHS, "a/b/c", "b/d"):
+                assert store.locate(tree, path) == store.locate(plain, path)
+            if number in asked:
+                assert store.settle(tree) == plain
+                assert dict(store.walk(tree)) == dict(store.walk(plain))
+        assert store.diff(tree, plain) == ()
+        commit = store.create_commit(tree, (), "sketched\n", TIME)
+        keep(tree, commit)
+    assert store.read_commit(commit).tree == plain
+    assert git(store, "fsck", "--strict", "--no-dangling", commit) == ""
+
+
+def test_what_is_only_replaced_in_a_rough_draft_makes_no_tree(store: Repository) -> None:
+    base = add(store, EMPTY_TREE, a="1\n", b="1\n")
+    with store.draft(rough=True):
+        one, two = add(store, base, a="2\n"), add(store, base, a="2\n")
+        assert one != two  # names of sketches
+        assert store.settle(one) == store.settle(two) == add_in_full(store, base)
+        assert store.merge_trees(base, one, base).tree == store.settle(one)
+        other = add(store, base, c="3\n")  # a new file: no sketch
+        assert store.settle(other) == other
+
+
+def add_in_full(store: Repository, base: str) -> str:
+    blob = store.write_blob(b"2\n")
+    emptied = store.edit(base, {"folder/a": None})
+    return store.edit(emptied, {"folder/a": Entry(0o100644, blob)})
 
 
 def test_a_draft_is_of_one_thread(store: Repository) -> None:
