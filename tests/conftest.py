@@ -7,9 +7,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from patchkit.tools.cache import Cache
 from patchkit.tools.toolkit import Toolkit
+
+settings.register_profile("fuzz", max_examples=10_000, deadline=None)  # nox -s fuzz
 
 
 @pytest.hookimpl(wrapper=True)
