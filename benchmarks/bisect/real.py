@@ -71,7 +71,9 @@ class Result:
     theirs: int
     overhead_seconds: float
     first_seconds: float
+    overhead_cpu: float
     git_seconds: float
+    git_cpu: float
     reverted: str | None
     warnings: tuple[str, ...]
 
@@ -172,37 +174,42 @@ def run_case(case: Case, clone: Path, folder: Path) -> Result:
     toolkit = Toolkit(Cache(folder / "store"), env=dict(os.environ))
     place_mirror(toolkit, clone)
     recipe = write_library(case, clone, folder / case.name)
-    events: list[tuple[float, Mapping[str, Any]]] = []
+    events: list[tuple[float, float, Mapping[str, Any]]] = []
     request = BisectRequest(recipe, "git", "regression", case.good, case.bad, axis="commits")
     with mock.patch.object(Repository, "read_blob", read_or_empty):
-        result = bisect(toolkit, request, lambda event: events.append((time.monotonic(), event)))
-    probes = [event for _, event in events if event["event"] == "probe"]
+        result = bisect(toolkit, request, lambda event: events.append((time.monotonic(), time.process_time(), event)))
+    probes = [event for _, _, event in events if event["event"] == "probe"]
     searched = [event for event in probes if event["stage"] == "search"]
     right = any((result["first_bad"] or "-").startswith(known) for known in case.first_bad.split(","))
-    costs = overheads(events)
-    theirs, git_seconds = run_git(case, clone, folder)
+    walls, cpus = overheads(events)
+    theirs, git_seconds, git_cpu = run_git(case, clone, folder)
     return Result(
         case.name,
         right and (bool(result["confirmed"]) or "," in case.first_bad),
         len(searched),
         theirs,
-        round(statistics.median(costs[1:]), 3),
-        round(costs[0], 3),
+        round(statistics.median(walls[1:]), 3),
+        round(walls[0], 3),
+        round(statistics.median(cpus[1:]), 3),
         git_seconds,
+        git_cpu,
         result["reverted"],
         tuple(warning["kind"] for warning in result["warnings"]),
     )
 
 
-def overheads(events: Sequence[tuple[float, Mapping[str, Any]]]) -> list[float]:
-    """Return what each probe that ran took from its question to its answer without the repro itself, in seconds."""
-    found, asked = [], 0.0
-    for at, event in events:
+def overheads(events: Sequence[tuple[float, float, Mapping[str, Any]]]) -> tuple[list[float], list[float]]:
+    """Return what each probe that ran took from its question to its answer: the wall time without the repro's own, and
+    the time that this process worked; in seconds. The second does not depend on what else the machine does.
+    """
+    walls, cpus, asked = [], [], (0.0, 0.0)
+    for at, worked, event in events:
         if event["event"] == "ask":
-            asked = at
+            asked = (at, worked)
         elif event["event"] == "probe" and not event["reused"]:
-            found.append(at - asked - event["duration_seconds"])
-    return found
+            walls.append(at - asked[0] - event["duration_seconds"])
+            cpus.append(worked - asked[1])
+    return walls, cpus
 
 
 def find_conflict(clone: Path, spark: Path, folder: Path) -> tuple[bool, float]:
@@ -253,8 +260,8 @@ def write_library(case: Case, clone: Path, folder: Path) -> Path:
     return recipe
 
 
-def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float]:
-    """Return how many commits `git bisect run` probes in the same range, and its seconds a probe, checkout included."""
+def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float, float]:
+    """Return how many commits `git bisect run` probes in the same range, and its seconds and CPU seconds a probe."""
     work = folder / f"{case.name}-git"
     good, bad = (ask_git(clone, "rev-parse", ref).strip() for ref in (case.good, case.bad))
     subprocess.run(["git", "init", "-q", str(work)], check=True)
@@ -271,13 +278,13 @@ def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float]:
     log.touch()
     first_bad = ask_git(clone, "rev-parse", case.first_bad.split(",")[0]).strip()
     probe = f'echo x >> "{log}"; ! git merge-base --is-ancestor {first_bad} HEAD'
-    started = time.monotonic()
+    started, worked = time.monotonic(), os.times()
     for arguments in (["start", bad, good], ["run", "sh", "-c", probe]):
         subprocess.run(["git", "bisect", *arguments], cwd=work, check=True, capture_output=True)
-    seconds = time.monotonic() - started
-    shutil.rmtree(work / "vllm", ignore_errors=True)
+    seconds, ended = time.monotonic() - started, os.times()
+    cpu = ended.children_user + ended.children_system - worked.children_user - worked.children_system
     count = len(log.read_text().split())
-    return count, round(seconds / count, 2)
+    return count, round(seconds / count, 2), round(cpu / count, 3)
 
 
 def ask_git(clone: Path, *arguments: str, text: str | None = None) -> str:
@@ -313,12 +320,11 @@ def make_rows(results: Sequence[Result], patch: tuple[bool, float]) -> list[Row]
     rows.append(
         Row("mean probes", "git bisect", round(theirs, 2), round(ours, 2), theirs / 2, "probes", ours <= theirs / 2)
     )
-    cost, git_cost = (
-        round(statistics.mean(getattr(one, name) for one in results), 3) for name in ("overhead_seconds", "git_seconds")
-    )
-    rows.append(
-        Row("a probe besides the repro", "git bisect run, checkout", git_cost, cost, 0.3, "seconds", cost <= 0.3)
-    )
+    for name, mine, gits in (("wall", "overhead_seconds", "git_seconds"), ("CPU", "overhead_cpu", "git_cpu")):
+        cost, git_cost = (round(statistics.mean(getattr(one, field) for one in results), 3) for field in (mine, gits))
+        rows.append(
+            Row(f"a probe besides the repro, {name}", "git bisect run", git_cost, cost, 0.3, "seconds", cost <= 0.3)
+        )
     warned = any("revert-reland" in one.warnings for one in results if one.name == "non-monotonic")
     rows.append(Row("non-monotonic warns", "-", None, float(warned), 1, "", warned))
     right, seconds = patch
