@@ -47,10 +47,11 @@ def open_engine_base(engine: Engine, name: BaseName, image: str, folder: Path) -
     `image` names it to the engine. Raises `RequestError` for an image that cannot be understood.
     """
     try:
+        attrs, history = engine.inspect(image)
         if engine.keeps_blobs():
             engine.save_documents(image, folder)
-            return replace(open_layout(name.name, folder), name=name, at_hand=False)
-        attrs, history = engine.inspect(image)
+            platform = (attrs["Os"], attrs["Architecture"])  # the engine's, which may be another machine
+            return replace(open_layout(name.name, folder, platform), name=name, at_hand=False)
         layers = tuple(BaseLayer(layer, layer, TAR_LAYER, ELSEWHERE) for layer in attrs["RootFS"]["Layers"])
         return Base(name, read_config(attrs, history), layers, at_hand=False)
     except (tarfile.TarError, ValueError, KeyError, TypeError, IndexError, OSError) as error:

@@ -61,10 +61,11 @@ class Base:
     at_hand: bool = True
 
 
+Platform = tuple[str, str]  # os and architecture, as images name them
 Find = Callable[[str, int], Blob]  # a digest's bytes, of which there are at most so many
 
 
-def host_platform() -> tuple[str, str]:
+def host_platform() -> Platform:
     """Return os and architecture of this machine, as images name them."""
     machine = platform.machine()
     return "linux", MACHINES.get(machine, machine)
@@ -119,8 +120,11 @@ def _from_registry(toolkit: Toolkit, name: str) -> Base:
         raise RemoteUnavailable(f"{name}: the registry sent no image: {error!r}") from error
 
 
-def open_layout(name: str, folder: Path) -> Base:
-    """Read the index, manifest and config of a layout folder. Raises what reading wrong JSON raises."""
+def open_layout(name: str, folder: Path, platform: Platform | None = None) -> Base:
+    """Read the index, manifest and config of a layout folder, for this machine or another platform.
+
+    Raises what reading wrong JSON raises.
+    """
 
     def open_file(path: Path) -> Blob:
         if not path.is_file() and path.exists():
@@ -130,7 +134,7 @@ def open_layout(name: str, folder: Path) -> Base:
     def find(digest: str, _most_bytes: int) -> Blob:
         return open_file(folder / "blobs" / "sha256" / _hexadecimal(digest))
 
-    return _from_index(name, json.loads(open_file(folder / "index.json").read()), find)
+    return _from_index(name, json.loads(open_file(folder / "index.json").read()), find, platform)
 
 
 def _from_archive(name: str, path: Path) -> Base:
@@ -183,12 +187,12 @@ def _from_docker_save(name: str, manifests: list[dict[str, Any]], open_member: C
     return Base(BaseName(name, f"sha256:{hashlib.sha256(written).hexdigest()}"), config, layers)
 
 
-def _from_index(name: str, index: dict[str, Any], find: Find) -> Base:
+def _from_index(name: str, index: dict[str, Any], find: Find, platform: Platform | None = None) -> Base:
     """Follow an index to one manifest, through indexes inside it (buildx nests them)."""
-    descriptor = _choose_manifest(index, name)
+    descriptor = _choose_manifest(index, name, platform)
     document = json.loads(_checked(find, descriptor["digest"]))
     while _is_index(document):
-        descriptor = _choose_manifest(document, name)
+        descriptor = _choose_manifest(document, name, platform)
         document = json.loads(_checked(find, descriptor["digest"]))
     return _assemble(BaseName(name, descriptor["digest"]), document, find)
 
@@ -197,13 +201,13 @@ def _is_index(document: Mapping[str, Any]) -> bool:
     return document.get("mediaType") in INDEX_KINDS or "manifests" in document
 
 
-def _choose_manifest(index: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the manifest for this machine, or the only one there is. Raises `RequestError`."""
+def _choose_manifest(index: Mapping[str, Any], name: str, platform: Platform | None = None) -> dict[str, Any]:
+    """Return the manifest for a platform, or the only one there is. Raises `RequestError`."""
     found = {entry["digest"]: entry for entry in index["manifests"]}  # an archive names one image once a tag
     images = [entry for entry in found.values() if entry.get("platform", {}).get("os") != "unknown"]
     if len(images) == 1:
         return dict(images[0])
-    os_name, architecture = host_platform()
+    os_name, architecture = platform or host_platform()
     for entry in images:
         at = entry.get("platform", {})
         if (at.get("os"), at.get("architecture")) == (os_name, architecture):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.errors import RequestError
-from patchkit.image.base import Base, host_platform, open_base, resolve_base_digest
+from patchkit.image.base import Base, host_platform, open_base, open_layout, resolve_base_digest
 from tests.image.plans import digest, docker_save_files, make_toolkit, oci_files, tar_of, vllm_layer, write_archive_of
 
 LAYERS = (tar_of([("etc", None)]), vllm_layer())
@@ -72,6 +72,21 @@ def test_the_manifest_of_this_machine_is_chosen_through_nested_indexes(tmp_path:
     files |= {f"blobs/sha256/{digest(inner)[7:]}": inner, "index.json": json.dumps(outer).encode()}
     write_archive_of(tmp_path / "base.tar", files)
     assert contents(opened(tmp_path, "oci:base.tar"))[0] == contents_of(files, LAYERS[0])
+
+
+def test_an_engine_of_another_machine_gets_the_manifest_of_its_platform(tmp_path: Path) -> None:
+    files = oci_files(LAYERS)
+    ours = json.loads(files["index.json"])["manifests"][0]
+    other = {
+        "digest": digest(b"elsewhere"),
+        "platform": dict(zip(("os", "architecture"), host_platform(), strict=True)),
+    }
+    far = {**ours, "platform": {"os": "linux", "architecture": "s390x"}}
+    files["index.json"] = json.dumps({"manifests": [other, far]}).encode()
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    assert open_layout("base", tmp_path, ("linux", "s390x")).name.digest == ours["digest"]
 
 
 def contents_of(files: dict[str, bytes], layer: bytes) -> bytes:
