@@ -28,7 +28,9 @@ from unittest import mock
 
 import pygit2
 
+from benchmarks.bisect.__main__ import print_row
 from benchmarks.bisect.real import REPROS, place_mirror, read_or_empty
+from benchmarks.bisect.rows import Row
 from patchkit.pipeline import Question, judge, open_recipe
 from patchkit.source.pins.find import Pin, PinReader
 from patchkit.tools.cache import Cache
@@ -104,19 +106,6 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """One measurement; `unit` says of what."""
-
-    name: str
-    rival: str
-    theirs: float | str
-    ours: float
-    bar: float
-    unit: str
-    holds: bool
-
-
 def measure_pins(clone: Path) -> Iterator[Row]:
     """Count the commits of the main branch whose vLLM is not found, and show which places decided."""
     repository = Repository(clone)
@@ -128,13 +117,13 @@ def measure_pins(clone: Path) -> Iterator[Row]:
     without = [commit for commit, pins in zip(history, found, strict=True) if not pins]
     print(f"    none in {', '.join(commit[:12] for commit in without) or 'no commit'}")
     share = round(100 * (1 - len(without) / len(history)), 2)
-    yield Row(f"pin found, all {len(history)} commits", "-", "-", share, 99.9, "%", share >= 99.9)
+    note = f"{len(history) - len(without)} of {len(history)}"
+    yield Row("commits whose vLLM is found", "none", None, share, None, "%", len(without) <= 1, note=note)
     last = [pins for pins in found[:LAST] if pins]
     container = release_of(found[0])
     lost = round(100 * sum(release_of(pins) != container for pins in last) / LAST, 1)
     ours = round(100 * (1 - len(last) / LAST), 1)
-    name = f"lost to another pin, last {LAST}"
-    yield Row(name, f"a container with {container}", lost, ours, 0, "%", ours == 0)
+    yield Row(f"lost to another pin, last {LAST}", f"a container with {container}", lost, ours, 0, "%", ours == 0)
 
 
 def release_of(pins: tuple[Pin, ...]) -> str:
@@ -159,19 +148,18 @@ def measure_case(case: Case, clones: dict[str, Path], folder: Path) -> Iterator[
     inside = result.get("inside") or {}
     right = (result["first_bad"], inside.get("first_bad")) == (case.moved, case.taken) and result["confirmed"]
     per_probe = (time.monotonic() - started) / len(probes)
-    rival = "one vLLM" if alone["good"] == "good" else "one vLLM: the good end is bad"
     searched = sum(event["stage"] == "search" for event in probes)
     print(
         f"    {moves} pin moves in the range; {searched} probes and {len(probes) - searched} of ends and confirmation"
     )
     print(f"    {result['first_bad']} moves {result['pair']['culprit']['place']}; inside it {inside.get('first_bad')}")
     print(f"    {per_probe:.2f} s a probe")
-    wrong = 0 if right and moves >= 2 else 1
-    yield Row(
-        f"{case.name}: wrong culprits of 2", rival, "-" if alone["good"] == "good" else 2, wrong, 0, "", not wrong
-    )
+    wrong = 0 if right and moves >= 2 else 2
+    fooled = 0 if alone == {"good": "good", "bad": "bad"} else 2
+    note = f"beside the bad end's vLLM the good end is {alone['good']}"
+    yield Row(f"{case.name}: culprits missed", "one vLLM", fooled, wrong, 0, "of 2", not wrong, note=note)
     skipped = sum(event["reason"] == "no-pair" for event in probes)
-    yield Row(f"{case.name}: skipped for a pin", "-", "-", skipped, 0, "probes", skipped == 0)
+    yield Row(f"{case.name}: skipped for a pin", "none", None, skipped, 0, "probes", skipped == 0)
 
 
 def judge_alone(toolkit: Toolkit, recipe: Path, case: Case) -> dict[str, str]:
@@ -227,8 +215,7 @@ def main() -> None:
         for part in parts:
             for row in part:
                 rows.append(row)
-                verdict = "holds" if row.holds else "MISSED"
-                print(f"{row.name:<36} {row.ours:>6g} {row.unit:<6} {row.rival} {row.theirs}: {verdict}", flush=True)
+                print_row(row)
     if options.json:
         options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
     sys.exit(0 if all(row.holds for row in rows) else 1)

@@ -44,3 +44,14 @@ def test_a_journal_of_patches_is_read_by_the_bisect_itself(tmp_path: Path, capsy
     pair.wants("a b", engine)
     assert run(["bisect", "log", str(pair.recipe), "--axis", "patches", "--source", "git"]) == 128
     assert "run the bisect itself" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--at", "main"], ["--pin", "release"]])
+def test_an_option_of_another_axis_is_refused(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair(tmp_path)
+    (engine,) = pair.engines("a")
+    pair.wants("a", engine)
+    assert run(["bisect", str(pair.recipe), "--source", "git", "--good", "main", "--bad", "main", *words]) == 128
+    assert words[0] in capsys.readouterr().err

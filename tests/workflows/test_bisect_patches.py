@@ -177,7 +177,12 @@ def test_the_same_search_again_runs_nothing(toolkit: Toolkit, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [({"good": "x"}, "no ends"), ({"flaky": True}, "may err"), ({"series": "without"}, "no patch of vllm is left")],
+    [
+        ({"good": "x"}, "no ends"),
+        ({"ray": "local", "emit_revert": "x"}, "--ray, --emit-revert: not for"),
+        ({"flaky": True}, "may err"),
+        ({"series": "without"}, "no patch of vllm is left"),
+    ],
 )
 def test_what_makes_no_sense_here_is_refused(
     toolkit: Toolkit, tmp_path: Path, more: dict[str, Any], message: str

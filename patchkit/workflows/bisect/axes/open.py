@@ -15,6 +15,7 @@ def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
     """Return what the request searches. Raises `RequestError` when it names something that is not there."""
     if request.axis == PATCHES:
         raise RequestError("--axis patches searches no line of commits", "run the bisect itself: it goes on, or tells")
+    _refuse_strange(request)
     issue, repro = choose_issue(opened.loaded, request.issue)
     if request.axis and request.axis.startswith(PREFIX):
         return open_dependency(opened, request, issue, repro)
@@ -27,3 +28,11 @@ def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
     flaky = request.flaky or repro.flaky
     subject = CommitSubject(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky)
     return pair_with(subject, request.pin) if axis == "pair" else subject
+
+
+def _refuse_strange(request: BisectRequest) -> None:
+    """Raise `RequestError` for an option that would be passed over without a word."""
+    if request.at and not (request.axis or "").startswith(PREFIX):
+        raise RequestError("--at holds a commit still, and here commits are searched", "name it with --good or --bad")
+    if request.pin != "newest" and request.axis != "pair":
+        raise RequestError("--pin says what a commit is paired with", "add --axis pair, or leave it out")

@@ -95,12 +95,10 @@ class PatchSearch:
 def open_patches(opened: OpenedRecipe, request: BisectRequest) -> PatchSearch:
     """Return what a request searches. Raises `RequestError` when there is nothing to tell apart."""
     issue, repro = choose_issue(opened.loaded, request.issue)
-    if request.good or request.bad:
-        raise RequestError(
-            "--axis patches has no ends", "--at names the commit; the good end is the tree without patches"
-        )
+    _refuse_strange(opened, request)
     if request.flaky or repro.flaky:
-        raise RequestError(f"{issue.slug}/{repro.name}: runs may err, and --axis patches takes each as it is", "")
+        hint = "give the repro `repeat:`: runs that disagree are a skip"
+        raise RequestError(f"{issue.slug}/{repro.name}: runs may err, and --axis patches takes each as it is", hint)
     commit = resolve_commit(opened, request.at or None, issue.issue.upstream)
     beside = opened.loaded.recipe.upstream[commit.upstream].pairs_with if repro.pair else None
     patches = series_of(opened, commit.upstream) + (series_of(opened, beside) if beside else ())
@@ -109,6 +107,17 @@ def open_patches(opened: OpenedRecipe, request: BisectRequest) -> PatchSearch:
     if request.series == "without" or not patches:
         raise RequestError(f"{opened.loaded.path}: no patch of {commit.upstream} is left to ask about", "--series with")
     return PatchSearch(opened, issue, repro, commit, request.series, patches)
+
+
+def _refuse_strange(opened: OpenedRecipe, request: BisectRequest) -> None:
+    """Raise `RequestError` for what says nothing on this axis; `--jobs` is told, since the answer is the same."""
+    if request.good or request.bad:
+        raise RequestError("--axis patches has no ends", "--at names the commit; the good end is without patches")
+    given = {"--ray": request.ray, "--emit-revert": request.emit_revert, "--from-git-log": request.from_git_log}
+    if strange := [option for option, value in given.items() if value]:
+        raise RequestError(f"{', '.join(strange)}: not for --axis patches", "leave it out")
+    if request.jobs > 1:
+        opened.toolkit.progress.warn("--axis patches runs one set at a time", "each tells which one to run next")
 
 
 def search_patches(search: PatchSearch, journal: Journal, tell: Tell) -> dict[str, Any]:
