@@ -1,8 +1,8 @@
 """Measure the search beside its rivals: `python -m benchmarks.bisect [--quick] [--only WORD] [--json FILE]`.
 
 Rows: `name, rival, theirs, ours, bar, holds`, means over seeded culprits. `bar` is what ours must not exceed; a row
-with a success rate also needs that rate, and no less than was claimed, less two points. Needs git; the rows with noise or
-builds need git_bayesect and numpy (`pip install -e '.[bench]'`). `--history DIR`: see `benchmarks.bisect.history`.
+with a success rate also needs that rate, and no less than was claimed, less two points. Needs git; the rows with noise
+or builds need git_bayesect and numpy (`pip install -e '.[bench]'`). `--history DIR`: see `benchmarks.bisect.history`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.bisect import builds, exact, noise, others
 from benchmarks.bisect.history import History, load_history
-from benchmarks.bisect.rows import Row
+from benchmarks.bisect.rows import Row, Scale
 
-Part = Callable[[int, History], Iterable[Row]]
+Part = Callable[[Scale, History], Iterable[Row]]
 PARTS: dict[str, Part] = {
     "plain": exact.measure_plain,
     "skips": exact.measure_skips,
@@ -31,7 +31,7 @@ PARTS: dict[str, Part] = {
     "patches": others.measure_patches,
     "decisions": others.measure_decisions,
 }
-QUICK, FULL = 8, 200  # culprits a cell
+QUICK, FULL = Scale(8, 2), Scale(200, 200)
 
 
 def main() -> None:
@@ -39,19 +39,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few culprits a cell: seconds instead of an hour")
     parser.add_argument("--only", choices=PARTS, action="append", help="these parts only")
-    parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL})")
+    parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL.ours})")
+    parser.add_argument("--git-seeds", type=int, metavar="N", help="culprits a cell for git (default: as many)")
     parser.add_argument("--history", type=Path, metavar="DIR", help="real histories")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    seeds = options.seeds or (QUICK if options.quick else FULL)
+    scale = QUICK if options.quick else FULL
+    if options.seeds or options.git_seeds:
+        seeds = options.seeds or scale.ours
+        scale = Scale(seeds, min(options.git_seeds or seeds, seeds))
     history = load_history(options.history)
     rows: list[Row] = []
     for name in options.only or PARTS:
-        for row in PARTS[name](seeds, history):
+        for row in PARTS[name](scale, history):
             rows.append(row)
             print_row(row)
     if options.json:
-        document = {"format": 1, "seeds": seeds, "history": history.kind, "rows": [asdict(row) for row in rows]}
+        document = {
+            "format": 1,
+            "seeds": scale.ours,
+            "git_seeds": scale.processes,
+            "history": history.kind,
+            "rows": [asdict(row) for row in rows],
+        }
         options.json.write_text(json.dumps(document, indent=2))
 
 

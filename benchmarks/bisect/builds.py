@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks.bisect.history import History
 from benchmarks.bisect.optimum import Optimum
 from benchmarks.bisect.rivals import bayesect, plain
-from benchmarks.bisect.rows import Row, mean, spread
+from benchmarks.bisect.rows import Row, Scale, mean, spread
 from benchmarks.bisect.worlds import Outcome, World, line, make_world, search
 from patchkit.search import Settings
 
@@ -18,13 +18,13 @@ EXACT = Settings(confirmations=0)
 Keyed = tuple[World, tuple[str, ...]]
 
 
-def measure_builds(seeds: int, history: History) -> Iterable[Row]:
+def measure_builds(scale: Scale, history: History) -> Iterable[Row]:
     """Count minutes beside the least possible; the same culprits, in as many windows of the history as time allows."""
-    for size, windows in ((100, seeds), (1000, max(seeds // 50, 1)), (5000, 1)):
-        if size == 5000 and seeds < 100:
+    for size, windows in ((100, scale.ours), (1000, max(scale.ours // 50, 1)), (5000, 1)):
+        if size == 5000 and scale.ours < 100:
             continue  # its dynamic programme takes minutes
         graph = line(size)
-        keyed = [(make_world(graph, seed), history.window(size, seed % windows)) for seed in range(seeds)]
+        keyed = [(make_world(graph, seed), history.window(size, seed % windows)) for seed in range(scale.ours)]
         ours = spread(partial(_search_part, EXACT), keyed)
         cached = [minutes for minutes, _ in spread(partial(_plain_part, 1), keyed)]
         parts = [[one for number, one in enumerate(keyed) if number % windows == window] for window in range(windows)]
@@ -37,12 +37,14 @@ def measure_builds(seeds: int, history: History) -> Iterable[Row]:
         yield Row(name, "plain + cache", mean(cached), minutes, bar, "minutes", holds, right, note=note)
 
 
-def measure_flaky_builds(seeds: int, history: History) -> Iterable[Row]:
+def measure_flaky_builds(scale: Scale, history: History) -> Iterable[Row]:
     """Count minutes where runs err as well; rivals run a commit up to five times, or are git_bayesect."""
     graph = line(1000)
     for false_pass, bar in ((0.1, 218.0), (0.2, 226.0), (0.3, 235.0)):
-        keyed = [(make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in range(seeds)]
-        ours = spread(partial(_search_part, Settings(flaky=True, confidence=0.985)), keyed)
+        keyed = [
+            (make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in range(scale.ours)
+        ]
+        ours = spread(partial(_search_part, Settings(flaky=True, confidence=0.99)), keyed)
         any_of = spread(partial(_plain_part, 5), keyed)
         others = spread(_bayesect_part, keyed)
         minutes, right = mean(one.minutes for one in ours), statistics.mean(one.right for one in ours)

@@ -6,32 +6,32 @@ from collections.abc import Iterable
 
 from benchmarks.bisect.history import DAG_SIZE, History
 from benchmarks.bisect.rivals import nearest_neighbour
-from benchmarks.bisect.rows import Row, git_all, mean, percentile, search_all, spread
+from benchmarks.bisect.rows import Row, Scale, git_all, mean, percentile, search_all, spread
 from benchmarks.bisect.worlds import World, line, make_world
 from patchkit.search import CommitGraph, Settings
 
 EXACT = Settings(confirmations=0)
 
 
-def measure_plain(seeds: int, history: History) -> Iterable[Row]:
+def measure_plain(scale: Scale, history: History) -> Iterable[Row]:
     """Count probes beside git; the bar is git's mean of the design and a tenth."""
     for name, graph, bar in _graphs(history, (6.8, 10.07, 12.47, 12.44)):
-        worlds = [make_world(graph, seed) for seed in range(seeds)]
-        ours, theirs = search_all(worlds, EXACT), git_all(worlds)
+        worlds = [make_world(graph, seed) for seed in range(scale.ours)]
+        ours, theirs = search_all(worlds, EXACT), git_all(worlds[: scale.processes])
         runs, right = mean(one.runs for one in ours), mean(one.right for one in ours)
         rival = mean(count for count, _ in theirs)
-        holds = right == 1 and (runs <= bar or runs <= rival + 0.1)
+        holds = right == 1 and runs <= bar
         yield Row(f"no noise, {name}", "git bisect", rival, runs, bar, "probes", holds, right)
 
 
-def measure_skips(seeds: int, history: History) -> Iterable[Row]:
+def measure_skips(scale: Scale, history: History) -> Iterable[Row]:
     """Count probes where 30 % of the commits cannot be tested, in stretches, beside git and the nearest neighbour."""
     bars = {"line of 100": 18, "line of 1000": 26}
     for name, graph, bar in _graphs(history, (10.0, 15.5, None, 18.0)):
         if bar is None:
             continue
-        worlds = [make_world(graph, seed, skips=0.3) for seed in range(seeds)]
-        ours, theirs = search_all(worlds, EXACT), [count for count, _ in git_all(worlds)]
+        worlds = [make_world(graph, seed, skips=0.3) for seed in range(scale.ours)]
+        ours, theirs = search_all(worlds, EXACT), [count for count, _ in git_all(worlds[: scale.processes])]
         neighbour = spread(_neighbours, worlds)
         runs, right = [one.runs for one in ours], mean(one.right for one in ours)
         tail, tail_bar = percentile(runs), bars.get(name, 27)
@@ -46,9 +46,9 @@ def measure_skips(seeds: int, history: History) -> Iterable[Row]:
         )
 
 
-def measure_workers(seeds: int, _history: History) -> Iterable[Row]:
+def measure_workers(scale: Scale, _history: History) -> Iterable[Row]:
     """Count rounds of probes that run at once; the rival is the limit log_{k+1} n."""
-    worlds = [make_world(line(1000), seed) for seed in range(seeds)]
+    worlds = [make_world(line(1000), seed) for seed in range(scale.ours)]
     for slots, limit, bar in ((2, 6.3, 6.8), (4, 4.3, 4.9), (8, 3.1, 3.8)):
         ours = search_all(worlds, Settings(slots=slots, confirmations=0))
         rounds, right = mean(one.rounds for one in ours), mean(one.right for one in ours)

@@ -53,7 +53,10 @@ class GitBisect:
         log.write_text("")
         table.write_text("".join(f"{self.ids[node]} {CODES[answer]}\n" for node, answer in answers.items()))
         self._git("bisect", "start", "--no-checkout", self.ids[self.graph.bad], self.ids[self.graph.good])
-        probe = 'id=$(git rev-parse BISECT_HEAD); echo $id >> "$1"; exit $(grep $id "$2" | cut -d" " -f2)'
+        probe = (
+            'read -r head < .git/BISECT_HEAD; echo $head >> "$1"; '
+            'while read -r id code; do [ $id = $head ] && exit $code; done < "$2"; exit 128'
+        )
         command = [*GIT, "bisect", "run", "sh", "-c", probe, "probe", str(log), str(table)]
         done = subprocess.run(command, cwd=self.folder, check=False, capture_output=True, text=True)
         named = next((line.split()[0] for line in done.stdout.splitlines() if "is the first bad commit" in line), "")

@@ -20,6 +20,14 @@ Item, Found = TypeVar("Item"), TypeVar("Found")
 
 
 @dataclass(frozen=True)
+class Scale:
+    """How many culprits a cell are searched by us, and the first how many of them by rivals that run processes."""
+
+    ours: int
+    processes: int
+
+
+@dataclass(frozen=True)
 class Row:
     """One measurement; `unit` says of what. `bar` is what ours must keep to, None where none is set.
 

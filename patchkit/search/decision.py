@@ -43,7 +43,7 @@ class Settings:
     metric: bool = False
     costs: Costs | None = None
     known_skips: Mapping[str, str] = field(default_factory=dict)
-    least_bits: float = 0.03
+    least_bits: float = 0.04
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ otherwise the best node is that of most information a second.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchkit.search.costs import BuildPlan, Costs, plan_builds
 from patchkit.search.decision import Explanation, Settings
@@ -31,6 +31,7 @@ class Ground:
     untested: Sequence[int]
     chances: Sequence[float]
     costs: Costs | None
+    is_level: bool
     least_bits: float
 
     def seconds(self, at: int) -> float:
@@ -62,9 +63,8 @@ def _survey(graph: CommitGraph, state: State, settings: Settings, running: Colle
     skipped = set(state.skipped)
     known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
     costs = settings.costs.with_setups(running) if settings.costs else None
-    if costs is not None and costs.is_level:
-        costs = None
-    return Ground(graph, untested, testable(len(graph.nodes), known), costs, settings.least_bits)
+    is_level = costs is None or costs.is_level
+    return Ground(graph, untested, testable(len(graph.nodes), known), costs, is_level, settings.least_bits)
 
 
 def _thin(ground: Ground, field: Field) -> Ground:
@@ -78,7 +78,7 @@ def _thin(ground: Ground, field: Field) -> Ground:
         place = int(bad * POOL)
         if place not in kept or ground.chances[at] > ground.chances[kept[place]]:
             kept[place] = at
-    return Ground(ground.graph, sorted(kept.values()), ground.chances, ground.costs, ground.least_bits)
+    return replace(ground, untested=sorted(kept.values()))
 
 
 def _choose(ground: Ground, field: Field, chosen: Sequence[int]) -> int | None:
@@ -101,7 +101,7 @@ def _best(ground: Ground, field: Field, among: Sequence[int], chosen: Sequence[i
 
 def _score(ground: Ground, field: Field, bits: Mapping[int, float], chosen: Sequence[int]) -> Mapping[int, float]:
     """Return how good each position is: its bits, the seconds that it saves, or its bits a second."""
-    if ground.costs is None:
+    if ground.costs is None or ground.is_level:
         return bits
     costs = ground.costs.with_setups([ground.graph.nodes[at] for at in chosen])
     seconds = {at: costs.seconds(ground.graph.nodes[at]) for at in bits}

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Explanation, Probe, Settings
 from patchkit.search.flaky.chooser import Options, choose_run
 from patchkit.search.flaky.model import Model, Rates, fit_scatter
-from patchkit.search.flaky.posterior import Posterior, compute_posterior
+from patchkit.search.flaky.posterior import INVALID, Posterior, compute_posterior
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.skips import testable
 from patchkit.search.state import State
@@ -27,7 +27,7 @@ def decide(graph: CommitGraph, state: State, settings: Settings, running: Collec
     trouble = _check_ends(graph, state, posterior, settings)
     if trouble is not None:
         return trouble
-    starts = _starts(graph, state, posterior.model, settings, running)
+    starts = _starts(graph, state, posterior, settings, running)
     _, probability = posterior.best()
     if probability >= settings.confidence and not starts:
         return _answer(graph, state, posterior, confirmed=True)
@@ -52,16 +52,16 @@ def _posterior(graph: CommitGraph, state: State, settings: Settings) -> Posterio
 
 
 def _starts(
-    graph: CommitGraph, state: State, model: Model, settings: Settings, running: Collection[str]
+    graph: CommitGraph, state: State, posterior: Posterior, settings: Settings, running: Collection[str]
 ) -> tuple[str, ...]:
     """Return the runs at the ends that the search begins with and that are neither done nor under way.
 
-    The bad end fails first of all: that shows which files the repro opens, too.
+    The bad end fails first of all: that shows which files the repro opens, too. Ends that measure alike need more runs.
     """
     if not settings.metric:
         return () if graph.bad in state.observations or graph.bad in running else (graph.bad,)
-    counts, wanted = model.count(state), []
-    for number in range(STARTS):
+    counts, wanted = posterior.model.count(state), []
+    for number in range(FEW if _alike(posterior) > 2 * INVALID else STARTS):
         for node in (graph.bad, graph.good):
             done = int(counts.get(node, (0,))[0]) + list(running).count(node)
             if done <= number:
@@ -116,11 +116,16 @@ def _check_values(graph: CommitGraph, state: State, posterior: Posterior) -> Con
     """Tell ends whose values do not differ: there is no mean on either side to tell apart."""
     counts = posterior.model.count(state)
     runs = [counts.get(node, (0,))[0] for node in (graph.good, graph.bad)]
-    same = posterior.end("good") + posterior.end("bad")
-    if min(runs) < FEW or same < 0.5:
+    same = _alike(posterior)
+    if min(runs) < FEW or same <= 2 * INVALID:  # what was measured speaks for a change
         return None
     message = f"the values of {graph.good} and {graph.bad} do not differ by more than they scatter ({same:.2f})"
     return Contradiction(message, "choose other ends, or make the measurement steadier", (graph.good, graph.bad))
+
+
+def _alike(posterior: Posterior) -> float:
+    """Return the probability that no commit changes anything."""
+    return posterior.end("good") + posterior.end("bad")
 
 
 def _fewest(posterior: Posterior, confidence: float) -> int:

@@ -111,13 +111,12 @@ class Scatter:
         return means + SHAPE * math.log(RATE) - shape * math.log(rate) + math.lgamma(shape) - math.lgamma(SHAPE)
 
     def fail_rates(self, bad: Counts, good: Counts) -> tuple[float, float]:
-        """Return how likely a value falls on its own mean's side of the middle between both."""
+        """Return how likely a value falls on the bad end's side of the middle between the ends."""
         shape, rate = self._precision(bad, good)
-        distance = self.high - self.low
-        if bad[0] and good[0]:
-            distance = abs(bad[1] / bad[0] - good[1] / good[0])
-        right = 0.5 + math.erf(distance * math.sqrt(shape / rate / 8)) / 2
-        return right, 1 - right
+        middle, scale = (self.low + self.high) / 2, math.copysign(math.sqrt(shape / rate / 2), self.high - self.low)
+        means = (total / (WEIGHT + runs) for runs, total, _ in (bad, good))
+        one, other = (0.5 + math.erf((mean - middle) * scale) / 2 for mean in means)
+        return one, other
 
     def imagine(self, failed: bool) -> Counts:
         """Return the counts of one run with the value of an end."""
