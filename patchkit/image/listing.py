@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import IO, Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from patchkit.errors import RequestError
 from patchkit.source.archive import BoundedMember
@@ -247,12 +248,23 @@ print(json.dumps({"root": root, "versions": versions, "folders": folders, "files
 """
 
 
+class _Told(BaseModel, strict=True):
+    """What the probe prints, if it is not somebody else's Python."""
+
+    root: str
+    versions: list[str]
+    folders: dict[str, Annotated[list[int], Field(min_length=3, max_length=3)]]
+    files: list[str]
+
+
 def read_probe(output: str, package: str) -> Listing:
     """Read what `CONTAINER_PROBE` printed. Raises `RequestError` when the package was not found."""
     try:
-        listing = from_record(json.loads(output.strip().splitlines()[-1]))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        told = _Told.model_validate_json(output.strip().splitlines()[-1])
+        if told.root and _absolute(f"{told.root}/x") != f"{told.root}/x":
+            raise ValueError(told.root)
+    except (ValueError, IndexError) as error:
         hint = "python3 of the base prints something at its end: use --engine oci, which does not start it"
         raise RequestError(f"the base does not tell where {package} is: {output[-200:]!r}", hint) from error
-    choose_root([listing.root] if listing.root else [], package)
-    return listing
+    choose_root([told.root] if told.root else [], package)
+    return from_record(told.model_dump())

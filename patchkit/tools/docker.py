@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from docker.models.images import Image as DockerImage
 
 API_TIMEOUT_SECONDS = 600  # an engine may need minutes to unpack a large image
+SCRIPT_SECONDS = 300  # to list a package of 20,000 files; a slow disk needs one
+OUTPUT_SIZE = "64m"  # of a script; the list of those files has 2 MB
 PING_TIMEOUT_SECONDS = 5  # a socket that nobody serves must not hold up `--engine auto`
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 SNAPSHOTTER = ["driver-type", "io.containerd.snapshotter.v1"]  # how an engine tells of the containerd image store
@@ -82,8 +84,12 @@ class Engine:
         )
 
     def run_python(self, image: str, script: str, arguments: Sequence[str]) -> str | None:
-        """Run a Python script in an image, without network, and return its output; None when it did not run."""
+        """Run a Python script in an image, without network, and return its output; None when it did not run to its end.
+
+        The image may be anybody's: time and output are bounded.
+        """
         from docker.errors import APIError
+        from docker.types import LogConfig
 
         container = None
         try:
@@ -95,16 +101,17 @@ class Engine:
                 network_mode="none",
                 user="0",
                 environment={"PYTHONDONTWRITEBYTECODE": "1"},
+                log_config=LogConfig(type="json-file", config={"max-size": OUTPUT_SIZE, "max-file": "1"}),
             )
             container.start()
-            if container.wait()["StatusCode"] != 0:
+            if container.wait(timeout=SCRIPT_SECONDS)["StatusCode"] != 0:
                 return None
             return bytes(container.logs(stdout=True, stderr=False)).decode("utf-8", "replace")
-        except APIError:
+        except (APIError, OSError):  # requests' time-out is an OSError
             return None
         finally:  # also when it could not start, which `remove=True` forgets, and when we are interrupted
             if container is not None:
-                with contextlib.suppress(APIError):
+                with contextlib.suppress(APIError, OSError):
                     container.remove(force=True)
 
     def keeps_blobs(self) -> bool:

@@ -253,6 +253,26 @@ def test_a_base_without_the_package_or_without_python_is_told(
     assert {container.id for container in client.containers.list(all=True)} <= before  # none is left behind
 
 
+@pytest.mark.parametrize(
+    "script",
+    ["while :; do echo yes; done", "sleep 1000", "echo hello", "exit 1"],
+    ids=["babbles", "hangs", "other", "no"],
+)
+def test_a_base_whose_python_is_none_is_told_in_time(
+    client: docker.DockerClient, toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setattr("patchkit.tools.docker.SCRIPT_SECONDS", 3)
+    (tmp_path / "python3").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "python3").chmod(0o755)
+    (tmp_path / "Dockerfile").write_text(f"FROM {BASE}\nCOPY python3 /usr/local/bin/python3\n")
+    name = f"{REPOSITORY}/odd:1"
+    build_image_from(client, tmp_path, name)
+    before = {container.id for container in client.containers.list(all=True)}
+    with pytest.raises(RequestError, match=r"python3 does not run|does not tell where vllm is"):
+        build_docker(toolkit, plan_of(tmp_path / "plan", base=name), tmp_path)
+    assert {container.id for container in client.containers.list(all=True)} <= before
+
+
 def test_patchkit_s_own_image_runs_it_as_nobody_in_particular(client: docker.DockerClient, tmp_path: Path) -> None:
     env = dict(os.environ)
     builder = find_builder(env)

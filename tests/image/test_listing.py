@@ -120,7 +120,31 @@ def test_the_probe_says_when_there_is_no_such_package(tmp_path: Path) -> None:
     assert "image.root" in caught.value.hint
 
 
-@pytest.mark.parametrize("output", ["", "no JSON", "[]", '{"root": "/x"}', '{"root": 1, "folders": 2, "files": 3}'])
+def told(**changes: object) -> str:
+    return json.dumps({"root": "/x", "versions": [], "folders": {}, "files": []} | changes)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "[" * 100_000,
+        '{"root": "/x"}',
+        told(root=1),
+        told(root="x"),
+        told(root="/x/../../etc"),
+        told(root="/x/"),
+        told(root="/.wh.x/y"),
+        told(versions=[1]),
+        told(versions="1"),
+        told(folders={"/x": [1, 2]}),
+        told(folders={"/x": [1, 2, "3"]}),
+        told(files=[1]),
+        told(files=None),
+    ],
+)
 def test_a_base_whose_python_says_something_else_is_told(output: str) -> None:
     with pytest.raises(RequestError, match="does not tell where vllm is"):
         read_probe(output, "vllm")
