@@ -2,7 +2,8 @@
 
 A run of a hunk (removed lines and what comes in their place) is taken only where
 
-- the removed lines stand once in the same enclosing definition, next to a line of the patch's own context; or
+- the removed lines stand once in the same enclosing definition, between the two lines that the patch shows around them,
+  or next to one of these that says something (a bracket stands at the end of any list); or
 - lines are only added, and the two lines that the patch shows around them, neither blank, stand there once each, side
   by side.
 
@@ -192,9 +193,9 @@ def _places_of(ground: _Ground, run: _Run) -> list[int]:
     if len(places) != 1 or not _tells(run.removed):
         return []
     start, end = places[0], places[0] + len(run.removed)
-    near = (run.before and ground.lines[start - 1 : start] == run.before[-1:] and start > 0) or (
-        run.after and ground.lines[end : end + 1] == run.after[:1]
-    )
+    above = start > 0 and ground.lines[start - 1 : start] == run.before[-1:]
+    below = bool(run.after) and ground.lines[end : end + 1] == run.after[:1]
+    near = (above and below) or (above and _tells(run.before[-1:])) or (below and _tells(run.after[:1]))
     return places if near else []
 
 

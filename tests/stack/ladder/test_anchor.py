@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.stack.outcome import Outcome
-from tests.stack.upstreams import Upstream
+from tests.stack.upstreams import MODULE, Upstream
 
 HEADER = "--- a/x.py\n+++ b/x.py\n"
 
@@ -156,3 +156,16 @@ def test_other_languages_are_held_by_the_whole_file(upstream: Upstream) -> None:
     attempt = upstream.climb(diff)
     assert attempt.outcome is Outcome.ANCHORED
     assert upstream.result(attempt, "x.cu") == "int f() {\n  int one = 1;\n  return 2;\n}\n"
+
+
+def test_a_bracket_beside_the_lines_does_not_tell_which_list_they_stand_in(upstream: Upstream) -> None:
+    """vLLM's flashinfer_trtllm_moe.py: two lists of one function share their last lines, and the one that is meant lost
+    them meanwhile."""
+    deep = "    if kind == 8:\n        return [\n            Kind.Deep,\n            Kind.Norm,\n        ]\n"
+    llama = "    return [\n            Kind.Llama,\n        ]\n"
+    upstream.git.commit({"x.py": f"{MODULE}\n\ndef supports(kind):\n{deep}{llama}"})
+    change = ("-            Kind.Norm,", "+            # Kind.Norm, disabled", "         ]")
+    diff = hunk("             Kind.Llama,", *change, start=30, heading="def supports(kind):")
+    assert anchored(upstream, diff) is None
+    told = hunk("             Kind.Deep,", *change, "     # never there", start=30, heading="def supports(kind):")
+    assert "# Kind.Norm, disabled" in str(anchored(upstream, told))
