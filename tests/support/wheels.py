@@ -65,13 +65,14 @@ def install(wheel: Path, site: Path, caches: tuple[str, ...] = ()) -> Path:
     return info
 
 
-def snapshot(site: Path) -> dict[str, tuple[bytes, int, int]]:
-    """Return everything below a folder: content, mode and mtime of each file."""
+def snapshot(site: Path) -> dict[str, tuple[str, int, int]]:
+    """Return everything below a folder: digest, mode and mtime of each file."""
     found = {}
     for path in sorted(site.rglob("*")):
         if path.is_file() and not path.is_symlink():
             info = path.stat()
-            found[str(path.relative_to(site))] = (path.read_bytes(), info.st_mode, info.st_mtime_ns)
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[str(path.relative_to(site))] = (digest, info.st_mode, info.st_mtime_ns)
         else:
-            found[str(path.relative_to(site))] = (b"", path.lstat().st_mode, 0)
+            found[str(path.relative_to(site))] = ("", path.lstat().st_mode, 0)
     return found
