@@ -142,7 +142,7 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
         _need_ends(context, chosen)
     files = _take_files(context, chosen)
     request = BisectRequest(recipe=recipe, **chosen)
-    keep_quiet()
+    keep_quiet(request.ray)
     toolkit = make_toolkit(context)
     with contextlib.ExitStack() as stack:
         live = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from patchkit.tools.cluster import LOCAL
 from patchkit.workflows.bisect.remote import Ask, Told, answer
 
 
@@ -12,6 +13,8 @@ def answer_here(ask: Ask) -> Told:
     return answer(ask, dict(os.environ))
 
 
-def keep_quiet() -> None:
-    """Tell Ray to report nothing to anybody; to be called before it starts."""
+def keep_quiet(address: str) -> None:
+    """Tell Ray to report nothing to anybody, and to lock a cluster made here; to be called before it starts."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == LOCAL:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray's default, but it says so at every start

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,12 +92,11 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
             where["runtime_env"] = {"working_dir": str(shipped)}
         _knock(address)
         stack.callback(ray.shutdown)
-        try:
-            with _own_signals():
-                ray.init(**quiet, **where)
-        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            what = f"ray at {address}: {str(error).splitlines()[0]}"
-            raise RemoteUnavailable(what, HINT) from error
+        with ThreadPoolExecutor(1) as starter:  # Ray raises plain exceptions, and takes SIGTERM over in the main thread
+            problem = starter.submit(ray.init, **quiet, **where).exception()
+        if problem is not None:
+            said = next(iter(str(problem).splitlines()), type(problem).__name__)
+            raise RemoteUnavailable(f"ray at {address}: {said}", HINT) from problem
         yield Cluster(ray, is_local)
 
 
@@ -110,19 +109,6 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise RemoteUnavailable(f"ray at {address}: does not answer: {error}", HINT) from error
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep this program's answer to SIGTERM: Ray sets its own, which ends the process at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -49,6 +50,15 @@ def run(toolkit: Toolkit, world: World, good: str, bad: str, **more: Any) -> tup
 def command(world: World, good: str, bad: str, *more: str) -> list[str]:
     words = ["bisect", str(world.recipe), "--source", "git", "--good", good, "--bad", bad, "--json", *more]
     return [sys.executable, "-m", "patchkit", *words]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _token() -> Iterator[None]:
+    """One token for all clusters of this file: the first that Ray makes sets the mode for the whole process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        yield
 
 
 @pytest.fixture(scope="module")

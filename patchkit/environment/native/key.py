@@ -72,20 +72,14 @@ def _text(entry: Entry) -> str:
     return f"{entry.mode:o} {entry.blob}"
 
 
-def inputs_key(repository: Repository, tree: str, globs: Sequence[str]) -> str:
-    """Name the native inputs of a tree."""
-    return digest_of(read_inputs(repository, tree, globs))
-
-
-def build_key(request: NativeRequest, interpreter: Interpreter, inputs: Mapping[str, str]) -> str:
+def build_key(spec: NativeSpec, arch: str | None, interpreter: Interpreter, inputs: Mapping[str, str]) -> str:
     """Name a build: equal keys, equal compiled files."""
-    spec = request.spec
     return digest_of(
         {
             "inputs": dict(inputs),
             "abi": interpreter.build,
             "torch": interpreter.packages.get("torch"),
-            "arch": request.arch,
+            "arch": arch,
             "outputs": list(spec.outputs),
             "how": [spec.installed, spec.wheel, list(spec.build or ()), dict(spec.env)],
         }

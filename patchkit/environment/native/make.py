@@ -48,7 +48,7 @@ def make_native(toolkit: Toolkit, request: NativeRequest, interpreter: Interpret
     answer, `StoreFailure`.
     """
     inputs = request.inputs(request.tree)
-    key = build_key(request, interpreter, inputs)
+    key = build_key(request.spec, request.arch, interpreter, inputs)
     if request.built_from is not None and request.inputs(request.built_from) == inputs:
         files = _installed(request, interpreter)
         return Native(key, files, 0.0, made=False, origin="installed")

@@ -19,6 +19,7 @@ from patchkit.verdict.workers import Job, Workers
 from patchkit.workflows.bisect.culprit.doubts import find_doubts
 from patchkit.workflows.bisect.culprit.revert import judge_reverted
 from patchkit.workflows.bisect.culprit.trial import count_reverts, trial_document
+from patchkit.workflows.bisect.journal.builds import builds_event
 from patchkit.workflows.bisect.journal.events import (
     View,
     ask_event,
@@ -57,6 +58,9 @@ class Session:
         for node, answer in told:
             if node not in seen:
                 self._keep({"event": "told", "node": node, "answer": answer, "reason": "told by a git log"})
+        keys, built = subject.builds()
+        if keys:
+            self._keep(builds_event(keys, built))
         self._note_prior()
         self.tell(event)
 
@@ -107,8 +111,9 @@ class Session:
         return document
 
     def _tally(self) -> Tally:
-        probes = [event["node"] for event in self.events if event["event"] == "probe"]
-        return Tally(probes=len(probes), nodes=len(set(probes)), builds=0)
+        probes = [event for event in self.events if event["event"] == "probe"]
+        builds = sum(event.get("build_seconds", 0) > 0 for event in probes)
+        return Tally(probes=len(probes), nodes=len({event["node"] for event in probes}), builds=builds)
 
     def _trial(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return how the culprit was confirmed; one without which the bad end stays bad is not the whole cause."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from patchkit.environment.local import find_interpreter
+from patchkit.environment.native import KIND, build_key, read_inputs
 from patchkit.environment.open import environment_id
 from patchkit.errors import RequestError
 from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge
@@ -48,6 +50,9 @@ class Subject(Protocol):
 
     def touching(self, loaded: Collection[str]) -> Collection[str]:
         """Return the nodes that change one of the files (of the tree) that a repro loaded; none when unknown."""
+
+    def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
+        """Return the nodes with what their native build is made from, by name, and the names that are built already."""
 
     def advice(self, document: Mapping[str, Any]) -> str:
         """Say what to do with the answer, as a command where there is one."""
@@ -96,6 +101,29 @@ class CommitSubject:
     def touching(self, loaded: Collection[str]) -> Collection[str]:
         """Return the commits that change one of the files that a repro loaded; of releases it is not known."""
         return self.source.touching(self.good, self.bad, loaded) if self.axis == "commits" else ()
+
+    def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
+        """Return the nodes by the native inputs of their commits; a patch that changes these makes it an estimate.
+
+        Nothing where no build is asked for, or commits are not at hand before they are probed.
+        """
+        spec, repository = self.opened.loaded.recipe.environment.native, self.source.repository
+        if spec is None or self.axis != "commits" or self.source.upstream != self.opened.loaded.recipe.main_upstream:
+            return {}, ()
+        inputs = {
+            node: read_inputs(repository, repository.read_commit(node).tree, spec.inputs) for node in self.graph.nodes
+        }
+        names = {node: digest_of(found) for node, found in inputs.items()}
+        request = environment_request(self.opened, self.repro)
+        if request.requirements is not None:
+            return names, ()  # its packages are part of the key, and it may have to be made first
+        interpreter = find_interpreter(self.opened.toolkit, request.python)
+        distinct = {names[node]: found for node, found in inputs.items()}
+        cache, arch = self.opened.toolkit.cache, self.opened.settings.arch
+        built = [
+            n for n, one in distinct.items() if cache.folder(KIND, build_key(spec, arch, interpreter, one)).exists()
+        ]
+        return names, built
 
     def advice(self, document: Mapping[str, Any]) -> str:
         """Say what to do with the answer: a release narrows down to a commit, a commit is looked at."""

@@ -3,18 +3,18 @@
 `session` begins every run of the command, with the settings of the search; `ask` is written before probes start;
 `probe` is a verdict, `spoiled` one that the machine made useless, `told` one that was read from a git log; `prior`
 names the likely culprits, `revert` is the verdict without the culprit, `result` the decision that ended the search and
-`end` the document that was told then.
+`end` the document that was told then. `builds` says which nodes share a native build.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from patchkit.search import Answer, CommitGraph, Contradiction, Costs, Probe, Settings, State, decide, favour, fold
+from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, State, decide, favour, fold
 from patchkit.search.decision import Decision
+from patchkit.workflows.bisect.journal.builds import costs_in
 
 Event = Mapping[str, Any]
 DERIVED = ("prior", "costs", "known_skips")  # settings that follow from other events, or from nothing yet
@@ -61,19 +61,16 @@ def running_in(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(running)
 
 
-def settings_in(graph: CommitGraph, events: Iterable[Event]) -> Settings:
-    """Return how the latest run searches, with the prior once there is one, and with what a probe took so far."""
+def settings_in(graph: CommitGraph, events: Sequence[Event]) -> Settings:
+    """Return how the latest run searches, with the prior once there is one, and with what probes and builds took."""
     settings, prior = Settings(), Settings().prior
-    seconds: list[float] = []
     for event in events:
         if event["event"] == "session":
             settings = read_settings(event["settings"])
         elif event["event"] == "prior":
             prior = favour(graph, event["nodes"])
-        elif event["event"] == "probe" and not event["reused"]:
-            seconds.append(event["duration_seconds"])
-    costs = Costs(test_seconds=statistics.fmean(seconds)) if seconds else None
-    return replace(settings, prior=prior, costs=costs)
+    costs, unbuildable = costs_in(events)
+    return replace(settings, prior=prior, costs=costs, known_skips=unbuildable)
 
 
 def session_event(settings: Settings) -> dict[str, Any]:

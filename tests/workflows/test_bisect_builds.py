@@ -1,0 +1,155 @@
+"""A bisect over commits that need a native build: few builds, never a binary of another tree, failures told once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchkit.tools.toolkit import Toolkit
+from patchkit.workflows.bisect import BisectRequest, bisect, read_records
+from tests.support.repositories import GitRepository
+
+RECIPE = """
+format: 1
+name: product
+upstream:
+  vllm: {{git: "{url}", ref: main}}
+issues: [fault]
+environment:
+  native:
+    inputs: ["csrc/**"]
+    outputs: ["pkg/*.so"]
+    build: [sh, -c, "cat csrc/core.c >> $RUNS; ! grep -q broken csrc/core.c && cp csrc/core.c pkg/core.so"]
+    env: {{RUNS: "{runs}"}}
+"""
+ISSUE = """
+format: 1
+title: The engine fails with a fault
+signature: "FAULT"
+repros:
+  - {name: read, fidelity: static, script: repro.py}
+"""
+REPRO = """
+import os, pathlib, sys
+tree = pathlib.Path(os.environ["PATCHKIT_TREE"])
+built, source = (tree / "pkg/core.so").read_text(), (tree / "csrc/core.c").read_text()
+if built != source:
+    print("a binary of another tree:", built, source)
+    sys.exit(125)
+if "fault" in (tree / "pkg/engine.txt").read_text() + built:
+    sys.exit("FAULT: the engine stopped")
+"""
+
+
+@dataclasses.dataclass
+class Product:
+    """An upstream whose `core` changes rarely and whose `engine` changes always."""
+
+    folder: Path
+    git: GitRepository
+
+    @property
+    def recipe(self) -> Path:
+        return self.folder / "recipes/product/recipe.yaml"
+
+    @property
+    def builds(self) -> list[str]:
+        runs = self.folder / "builds.txt"
+        return runs.read_text().split() if runs.exists() else []
+
+    def bisect(self, toolkit: Toolkit, good: str, bad: str, **more: Any) -> tuple[dict[str, Any], list[Any]]:
+        events: list[Any] = []
+        request = BisectRequest(recipe=self.recipe, source="git", issue="", good=good, bad=bad, **more)
+        return bisect(toolkit, request, events.append), events
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Product:
+    git = GitRepository(tmp_path / "upstream.git")
+    for path, text in {
+        "recipes/product/recipe.yaml": RECIPE.format(url=git.url, runs=tmp_path / "builds.txt"),
+        "issues/fault/issue.yaml": ISSUE,
+        "issues/fault/repro.py": REPRO,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return Product(tmp_path, git)
+
+
+@pytest.fixture
+def tools(toolkit: Toolkit) -> Toolkit:
+    return dataclasses.replace(toolkit, env=dict(os.environ))
+
+
+def commits(product: Product, cores: list[str], fault: int) -> list[str]:
+    return [
+        product.git.commit(
+            {"csrc/core.c": core + "\n", "pkg/engine.txt": f"c{n} {'fault' if n >= fault else 'good'}\n"}
+        )
+        for n, core in enumerate(cores)
+    ]
+
+
+def test_commits_that_share_native_inputs_share_a_build(product: Product, tools: Toolkit) -> None:
+    cores = [f"core{n // 8}" for n in range(40)]
+    ids = commits(product, cores, fault=21)
+    result, events = product.bisect(tools, ids[0], ids[-1])
+    assert (result["first_bad"], result["confirmed"]) == (ids[21], True)
+    assert result["builds"] == len(product.builds) == len(set(product.builds))
+    assert len(product.builds) <= 4  # of five, the ends among them: the search stays where something is built
+    assert all(event["answer"] != "skip" for event in events if event["event"] == "probe")
+
+
+def test_a_build_that_fails_is_tried_once_and_all_commits_that_share_it_are_known_skips(
+    product: Product, tools: Toolkit
+) -> None:
+    cores = ["core0"] * 6 + ["broken"] * 8 + ["core2"] * 6
+    ids = commits(product, cores, fault=16)
+    result, events = product.bisect(tools, ids[0], ids[-1])
+    assert (result["first_bad"], result["confirmed"]) == (ids[16], True)
+    assert Counter(product.builds)["broken"] <= 1
+    hole = commits(product, ["core0"] * 3 + ["broken"] * 5 + ["core2"] * 3, fault=5)
+    result, events = product.bisect(tools, hole[0], hole[-1])
+    assert {one["node"] for one in result["candidates"]} == set(hole[3:9])
+    skips = [event for event in events if event["event"] == "probe" and event["reason"] == "build-failed"]
+    assert len({event["node"] for event in skips}) == 1
+
+
+def test_a_bisect_that_goes_on_builds_nothing_again_and_replays_alike(product: Product, tools: Toolkit) -> None:
+    ids = commits(product, [f"core{n // 5}" for n in range(30)], fault=17)
+
+    class Stop(Exception):
+        pass
+
+    seen: list[str] = []
+
+    def stop(event: Any) -> None:
+        seen.append(event["event"])
+        if seen.count("probe") == 4:
+            raise Stop
+
+    request = BisectRequest(recipe=product.recipe, source="git", issue="", good=ids[0], bad=ids[-1])
+    with pytest.raises(Stop):
+        bisect(tools, request, stop)
+    result, _ = product.bisect(tools, ids[0], ids[-1])
+    assert result["first_bad"] == ids[17]
+    assert max(Counter(product.builds).values()) == 1
+    (record,) = read_records(tools, request)
+    assert record.replay().is_same
+
+
+def test_the_journal_says_what_a_build_took(product: Product, tools: Toolkit) -> None:
+    ids = commits(product, ["core0"] * 4 + ["core1"] * 4, fault=5)
+    product.bisect(tools, ids[0], ids[-1])
+    (journal,) = tools.cache.root.glob("bisects/*/journal.jsonl")
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    (told,) = [event for event in events if event["event"] == "builds"]
+    assert len(set(told["keys"].values())) == 2
+    probes = [event for event in events if event["event"] == "probe"]
+    assert all(event["build"] for event in probes)
