@@ -227,7 +227,8 @@ def find_conflict(clone: Path, spark: Path, folder: Path) -> tuple[bool, float]:
     request = StatusRequest(library / "recipe.yaml", (PATCH.bad,), first_conflict=True, source="git")
     report = tell_status(toolkit, request)
     seconds = time.monotonic() - started
-    return [one.at for one in report.first_conflicts] == [PATCH.first_bad], round(seconds, 2)
+    found = [one.by.commit for one in report.first_conflicts if one.by is not None]
+    return found == [PATCH.first_bad], round(seconds, 2)
 
 
 def read_or_empty(
