@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import socket
 import tempfile
@@ -46,7 +47,11 @@ class Cluster:
         options: dict[str, Any] = {"max_retries": 0, "num_cpus": 1}
         if resource:
             options["resources"] = {resource: 1}
-        task = self._ray.remote(function).options(**options).remote(given)
+
+        def call(argument: Any) -> Answer:  # Ray takes nothing but plain functions
+            return function(argument)
+
+        task = self._ray.remote(call).options(**options).remote(given)
         with self._lock:
             self._running.add(task)
         try:
@@ -81,6 +86,7 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
         import ray.exceptions
     except ImportError as error:
         raise ToolMissing("ray is not installed", "pip install 'vllm-patchkit[ray]'") from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
     is_local = address == LOCAL
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     with contextlib.ExitStack() as stack:
