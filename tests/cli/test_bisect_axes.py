@@ -55,3 +55,20 @@ def test_an_option_of_another_axis_is_refused(
     pair.wants("a", engine)
     assert run(["bisect", str(pair.recipe), "--source", "git", "--good", "main", "--bad", "main", *words]) == 128
     assert words[0] in capsys.readouterr().err
+
+
+def test_the_journals_of_both_searches_of_a_pair_are_printed_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair(tmp_path)
+    engines = pair.engines("a b", "a b c", "a", "a c")
+    plugins = [pair.wants("b", engines[0]), pair.wants("b a", engines[3])]
+    words = [str(pair.recipe), "--source", "git", "--good", plugins[0], "--bad", plugins[1], "--axis", "pair"]
+    assert run(["bisect", *words, "--confirm", "1"]) == 0
+    out = capsys.readouterr().out
+    assert f"{plugins[1]} is the first bad commit (confirmed)" in out
+    assert f"    {engines[2]} is the first bad commit (confirmed)" in out
+    assert run(["bisect", "log", *words]) == 0
+    assert f", at plugin {plugins[1][:12]}" in capsys.readouterr().out
+    assert run(["bisect", "replay", *words]) == 0
+    assert "all as in the journal" in capsys.readouterr().out

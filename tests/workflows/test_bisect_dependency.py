@@ -5,6 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
+import os
+import signal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +180,20 @@ def test_hashes_and_missing_files_are_refused(tmp_path: Path) -> None:
         template_of(tmp_path / "a.txt", "torch")
     with pytest.raises(RequestError, match="cannot be read"):
         template_of(tmp_path / "b.txt", "torch")
+
+
+def test_kill_9_then_the_same_command_runs_no_finished_version_again(tmp_path: Path, index: PackageServer) -> None:
+    recipe = make_library(tmp_path, limit=3)
+    words = ["bisect", str(recipe), "--source", "git", "--good", "1.0", "--bad", "6.0", "--axis", "dependency:moving"]
+    command = [sys.executable, "-m", "patchkit", *words, "--confirm", "1", "--json"]
+    env = {**os.environ, **index.env}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    assert process.stdout is not None
+    seen = [json.loads(process.stdout.readline()) for _ in range(3)]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, env=env)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (events[-1]["first_bad"], events[-1]["confirmed"]) == ("3.0", True)
+    probes = [(event["node"], event["stage"]) for event in [*seen, *events] if event["event"] == "probe"]
+    assert len([one for one in probes if one[1] == "search"]) == len({one for one in probes if one[1] == "search"})
