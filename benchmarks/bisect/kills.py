@@ -49,6 +49,10 @@ class Scripted:
         reason = {Answer.SKIP: Reason.TIMEOUT, Answer.BAD: Reason.SIGNATURE, Answer.GOOD: Reason.PASSED}[answer]
         return Verdict("i", "r", node, node, "", "with", answer, reason, "", "static", MOMENT, None)
 
+    def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
+        """Return that nothing is built."""
+        return {}, ()
+
     def about(self) -> dict[str, Any]:
         """Return what documents say."""
         return {"axis": "releases"}
