@@ -28,6 +28,12 @@ def test_a_confirmed_answer_names_the_culprit_and_what_was_tested() -> None:
     ]
 
 
+def test_builds_are_counted_where_there_were_any() -> None:
+    answer = Answer((Candidate("v3", 1.0),), "v2", "v3", (), confirmed=True)
+    document = answer_document(answer, {}, None, Tally(probes=7, nodes=5, builds=2))
+    assert event_text({**document, **ABOUT}).splitlines()[-1] == "7 probes of 5 releases, 2 builds"
+
+
 def test_a_set_of_suspects_names_each_and_what_was_skipped() -> None:
     answer = Answer((Candidate("v3", 0.5), Candidate("v4", 0.5)), "v2", "v4", ("v3",), confirmed=False, detail="stuck")
     document = answer_document(answer, {}, None, TALLY)

@@ -37,7 +37,8 @@ def test_probes_at_once_share_the_time_and_known_ones_take_none() -> None:
     assert "n3 1.0 s and 2 more" in progress.line(1)
     progress.take(probe("n0", 16, 4, reused=True), 1)
     assert progress.minutes_left(1) is None
-    progress.take(probe("n1", 16, 4), 60)
+    progress.take(probe("n1", 16, 4, build_seconds=30.0), 60)
+    assert "2 probes · 1 build · search" in progress.line(60)
     assert progress.minutes_left(60) == 0
     for number in range(2, 6):
         progress.running.pop(f"n{number}")

@@ -24,6 +24,7 @@ class BisectProgress:
     left: int = 0
     bits: float = 0.0
     probes: int = 0
+    builds: int = 0
     stage: str = "ends"
     running: dict[str, float] = field(default_factory=dict)  # node → when it began
     took: list[float] = field(default_factory=list)
@@ -40,6 +41,7 @@ class BisectProgress:
             self.running.update(dict.fromkeys(event["nodes"], now))
         elif kind == "probe":
             self.probes += 1
+            self.builds += bool(event.get("build_seconds"))
             self.confirming += event["stage"] == "confirm"
             self.left, self.bits = event["left"], event["bits"]
             began = self.running.pop(event["node"], now)
@@ -60,6 +62,8 @@ class BisectProgress:
         """Return the line."""
         parts = [f"{self.left} left ({self.bits:.1f} bits)" if self.bits else f"{self.left} left"]
         parts.append(f"{self.probes} probe{'s' * (self.probes != 1)}")
+        if self.builds:
+            parts.append(f"{self.builds} build{'s' * (self.builds != 1)}")
         if self.running:
             named = [f"{node[:12]} {seconds(now - began)}" for node, began in self.running.items()]
             more = f" and {len(named) - MOST_RUNNING} more" if len(named) > MOST_RUNNING else ""

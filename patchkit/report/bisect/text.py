@@ -122,7 +122,8 @@ def result_lines(event: Document) -> list[str]:
 
 def _result_text(event: Document) -> str:
     lines = _answer_lines(event)
-    lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}")
+    builds = f", {_plural(event['builds'], 'build')}" if event.get("builds") else ""
+    lines.append(f"{_plural(event['probes'], 'probe')} of {_count(event['nodes'], event['axis'])}{builds}")
     lines += [f"warning: {flatten(one['message'])}" for one in event.get("warnings", ())]
     if event.get("note"):
         lines.append(f"note: {event['note']}")
