@@ -39,7 +39,10 @@ def test_a_set_of_suspects_names_each_and_what_was_skipped() -> None:
     document = answer_document(answer, {}, None, TALLY)
     assert (document["first_bad"], document["confirmed"]) == (None, False)
     text = event_text({**document, **ABOUT})
-    assert "stuck; the first bad one is among 2 releases:\n     50.0 %  v3  (skipped)\n     50.0 %  v4\nlast good: v2" in text
+    assert (
+        "stuck; the first bad one is among 2 releases:\n     50.0 %  v3  (skipped)\n     50.0 %  v4\nlast good: v2"
+        in text
+    )
 
 
 def test_a_contradiction_says_what_next() -> None:
