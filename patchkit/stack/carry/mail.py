@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchkit.stack.carry.text import Naming
 from patchkit.stack.patch import Header, MalformedPatch, Patch, parse_patches
@@ -49,7 +49,7 @@ def read_sheets(data: bytes, strip: int = 1, root: str = "") -> tuple[Sheet, ...
     if any(file.crlf for patch in patches for file in patch.files):
         text = text.replace(b"\r\n", b"\n")
     if _ENCODED.search(text):
-        return tuple(Sheet(write_preamble(patch.header), patch) for patch in patches)
+        return tuple(Sheet(_written(patch.header), patch) for patch in patches)
     starts = [_offset(text, patch.files[0].line) for patch in patches]
     mails = [found.start() for found in _MAIL.finditer(text)]
     if mails and text[: mails[0]].strip():
@@ -120,10 +120,13 @@ def _offset(text: bytes, line: int) -> int:
 
 def _settle(preamble: bytes, header: Header) -> bytes:
     """Return a preamble if it still says what it said before it was pruned, else one that does."""
-    if _says(preamble) == header:
-        return preamble
+    return preamble if _says(preamble) == header else _written(header)
+
+
+def _written(header: Header) -> bytes:
+    """Return a preamble for a header; none for an empty one, nor for one that no mail can hold."""
     written = write_preamble(header) if header != Header() else b""
-    return written if _says(written) == header else b""
+    return written if _says(written) in (header, replace(header, author=write_author(header.author))) else b""
 
 
 def _says(preamble: bytes) -> Header | None:

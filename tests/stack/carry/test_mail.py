@@ -77,3 +77,9 @@ def test_a_header_comes_back_whatever_its_message_looks_like() -> None:
     again = parse_patches(write_preamble(header) + DIFF.encode())[0].header
     assert (again.subject, again.date) == (header.subject, header.date)
     assert again.body == "Text.\n\n ---\n diff -u\nEnd."
+
+
+def test_an_author_without_an_address_is_not_lost_with_the_encoding() -> None:
+    head, _, body = MAIL.replace("=?UTF-8?q?J=C3=B6rg?= <joerg@example.org>", "Ada").partition("\n\n")
+    mail = f"{head}\nContent-Transfer-Encoding: quoted-printable\n\n{body.replace('=', '=3D')}".encode()
+    assert b"\nFrom: Ada <nobody@localhost>\n" in read_sheets(mail)[0].preamble
