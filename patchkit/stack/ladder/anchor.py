@@ -3,7 +3,7 @@
 A run of a hunk (removed lines and what comes in their place) is taken only where
 
 - the removed lines stand once in the same enclosing definition, between the two lines that the patch shows around them,
-  or next to one of these that says something (a bracket stands at the end of any list); or
+  or next to one of these: one that says something (a bracket stands at the end of any list), unless they are many; or
 - lines are only added, and the two lines that the patch shows around them, neither blank, stand there once each, side
   by side.
 
@@ -29,6 +29,7 @@ from patchkit.stack.scope import MODULE, Span, enclosing, find_spans
 
 _DEFINITION = re.compile(rb"\s*(?:async\s+def|def|class)\s+(\w+)")
 TELLING = 6  # characters of a line that says something; `)`, `else:` and `pass` stand everywhere
+LONG = 4  # removed lines that say something: such a text is no chance neighbour of a blank line or bracket
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,9 @@ def _places_of(ground: _Ground, run: _Run) -> list[int]:
     start, end = places[0], places[0] + len(run.removed)
     above = start > 0 and ground.lines[start - 1 : start] == run.before[-1:]
     below = bool(run.after) and ground.lines[end : end + 1] == run.after[:1]
-    near = (above and below) or (above and _tells(run.before[-1:])) or (below and _tells(run.after[:1]))
-    return places if near else []
+    telling = (above and _tells(run.before[-1:])) or (below and _tells(run.after[:1]))
+    long = sum(_tells([line]) for line in run.removed) >= LONG
+    return places if (above and below) or telling or ((above or below) and long) else []
 
 
 def _find(ground: _Ground, text: list[bytes]) -> list[int]:
