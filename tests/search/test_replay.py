@@ -20,7 +20,7 @@ HOWS = st.builds(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(worlds(skips=True, most=16), HOWS, st.integers(0, 99))
 def test_a_decision_depends_on_graph_state_settings_and_what_runs_and_on_nothing_else(
     world: World, how: Settings, seed: int
