@@ -220,11 +220,11 @@ def _judge_trees(
     if question.requirements is not None:
         request = replace(request, requirements=question.requirements)
     key = _test_key(opened, question, [patched, pair] if pair else [patched], environment_id(toolkit, request))
-    keeps = not repro.flaky  # one run of a flaky repro is no verdict on the tree
+    keeps = not (repro.flaky or repro.metric)  # one run that may err is no verdict on the tree
     if keeps and not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
         return recall(_skip(question, patched.id, Reason.UNDECIDED, ""), kept)
-    series = {"others": "with the other patches of"}.get(question.series, question.series)
-    toolkit.progress.step(f"run {issue.slug}/{repro.name} {series} the series at {question.commit.name}")
+    words = {"others": "with the other patches of"}.get(question.series, question.series)
+    toolkit.progress.step(f"run {issue.slug}/{repro.name} {words} the series at {question.commit.name}")
     run = ReproRun(issue, repro, question.commit, opened.settings, question.pair)
     beside = PairTree(pair.id, pair.base.repository) if pair else None
     with open_environment(toolkit, request, patched.id, patched.base.repository, beside) as environment:
@@ -235,8 +235,9 @@ def _judge_trees(
         answer=mark.answer,
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
-        build=environment.native.key if environment.native else None,
-        build_seconds=environment.native.seconds if environment.native and environment.native.made else 0.0,
+        value=evidence.value,
+        build=environment.build,
+        build_seconds=environment.build_seconds,
     )
     if keeps and verdict.answer in KEPT:
         toolkit.cache.write_record("verdicts", key, to_record(verdict))

@@ -34,3 +34,13 @@ class Environment:
     pair_tree_id: str = ""
     native: Native | None = None  # the compiled files beside the tree, where the recipe says how they are made
     renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run
+
+    @property
+    def build(self) -> str | None:
+        """Return the key of the compiled files, None where there are none."""
+        return self.native.key if self.native else None
+
+    @property
+    def build_seconds(self) -> float:
+        """Return what the compiled files cost to make just now; 0 where they were there."""
+        return self.native.seconds if self.native and self.native.made else 0.0

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import IO, Any
 
 from patchkit.errors import InfrastructureFailure, RequestError
@@ -27,6 +28,7 @@ KEPT_BYTES = 1_000_000  # of a log's beginning, and again of its end: what peopl
 LOADED_BYTES = 50_000_000  # of the record of files: half a million paths
 CUT = "\n[… {} bytes left out …]\n"
 MARK = re.compile(rb"^patchkit:([^\r\n]*)", re.MULTILINE)
+NUMBER = re.compile(r"\s*[-+]?(\d{1,100}\.?\d*|\.\d+)(e[-+]?\d{1,2})?\s*", re.IGNORECASE)  # finite as a float
 MOST_MARKS = 1000  # a repro that prints marks in a loop must not fill the record
 LONGEST_MARK = 2000
 LOG_BYTES = 1 << 30  # a repro that writes more is ended: it would fill the disk
@@ -52,6 +54,12 @@ class Run:
     found: str
     searched: bool = True
     overflowed: bool = False
+
+    @property
+    def metric(self) -> float | None:
+        """Return the number that the run printed last as `patchkit: metric=<number>`, None where it printed none."""
+        values = [mark.partition("=")[2] for mark in self.marks if mark.startswith("metric=")]
+        return float(values[-1]) if values and NUMBER.fullmatch(values[-1]) else None
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,12 @@ class Evidence:
     @property
     def metrics(self) -> tuple[float, ...]:
         """Return the numbers that the runs printed as `patchkit: metric=<number>`, the last of each run."""
-        found = []
-        for run in self.runs:
-            values = [mark.partition("=")[2] for mark in run.marks if mark.startswith("metric=")]
-            found += [
-                float(value) for value in values[-1:] if re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", value, re.I)
-            ]
-        return tuple(found)
+        return tuple(run.metric for run in self.runs if run.metric is not None)
+
+    @property
+    def value(self) -> float | None:
+        """Return the mean of the numbers that the runs printed, None where none did."""
+        return fmean(self.metrics) if self.metrics else None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from patchkit.recipe.model import Issue, Repro
+from patchkit.recipe.model.issue import Metric
 from patchkit.verdict.evidence import LOG_BYTES, SEARCH_SECONDS, Evidence, Run
 from patchkit.verdict.search import search
 from patchkit.verdict.verdict import Answer, Reason
@@ -42,7 +43,7 @@ class Grade:
 def grade(evidence: Evidence, issue: Issue, repro: Repro) -> Grade:
     """Return what the evidence says; runs that disagree, or that never touched the tree, say nothing."""
     signature = repro.signature or issue.signature
-    grades = [_grade_run(evidence, run, signature) for run in evidence.runs]
+    grades = [_grade_run(evidence, run, signature, repro) for run in evidence.runs]
     answers = Counter(one.answer for one in grades)
     if len(answers) > 1:
         counts = ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items()))
@@ -63,14 +64,14 @@ def _refuse_without_files(evidence: Evidence, answer: Grade) -> Grade:
     return Grade(Answer.SKIP, Reason.NOTHING_LOADED, f"said {said}, but {what}: it proves nothing")
 
 
-def _grade_run(evidence: Evidence, run: Run, signature: str) -> Grade:
+def _grade_run(evidence: Evidence, run: Run, signature: str, repro: Repro) -> Grade:
     if run.overflowed:
         return Grade(Answer.SKIP, Reason.OTHER_FAILURE, f"ended: it wrote more than {LOG_BYTES >> 20} MiB of output")
     if run.timed_out:
         waited, said = f"no answer after {run.duration_seconds:.0f} s", last_words(run)
         return Grade(Answer.SKIP, Reason.TIMEOUT, f"{waited}; {said}" if said else waited)
     if run.exit_code == 0:
-        return _grade_pass(evidence, run)
+        return _grade_pass(evidence, run, repro)
     if evidence.kind == "pytest" and run.exit_code in PYTEST_PROBLEMS:
         reason = Reason.UNDECIDED if run.exit_code == 5 else Reason.OTHER_FAILURE
         return Grade(Answer.SKIP, reason, f"{PYTEST_PROBLEMS[run.exit_code]}: {last_words(run)}")
@@ -94,14 +95,23 @@ def _grade_failure(evidence: Evidence, run: Run, signature: str) -> Grade:
     return Grade(Answer.SKIP, reason, f"{_ending(run)} without the signature: {last_words(run) or 'no output'}")
 
 
-def _grade_pass(evidence: Evidence, run: Run) -> Grade:
+def _grade_pass(evidence: Evidence, run: Run, repro: Repro) -> Grade:
     absent = [mark for mark in run.marks if re.match(r"absent\b", mark)]
     if absent:
         told = plain(absent[-1].removeprefix("absent").lstrip(" :—-"))
         return Grade(Answer.GOOD, Reason.ABSENT, told or "not there yet")
+    if repro.metric is not None:
+        return _grade_metric(run, repro.metric)
     if evidence.kind == "pytest" and not PASSED.search(run.output):
         return Grade(Answer.SKIP, Reason.UNDECIDED, f"no test passed: {last_words(run)}")
     return Grade(Answer.GOOD, Reason.PASSED, "")
+
+
+def _grade_metric(run: Run, metric: Metric) -> Grade:
+    if run.metric is None:
+        return Grade(Answer.SKIP, Reason.UNDECIDED, "printed no `patchkit: metric=NUMBER`")
+    told = f"metric {run.metric:g}, bad from {metric.limit:g}"
+    return Grade(Answer.BAD if metric.is_bad(run.metric) else Answer.GOOD, Reason.METRIC, told)
 
 
 def _ending(run: Run) -> str:

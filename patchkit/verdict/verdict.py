@@ -25,6 +25,7 @@ class Reason(StrEnum):
 
     PASSED = "passed"
     ABSENT = "absent"  # good: the feature is not there yet
+    METRIC = "metric"  # good or bad: on that side of the metric's threshold
     SIGNATURE = "signature"  # bad: failed as the issue does
     OTHER_FAILURE = "other-failure"  # skip: failed, but not as the issue does
     UNDECIDED = "undecided"  # skip: the repro said so (exit 125)
@@ -55,13 +56,14 @@ class Verdict:
     evidence: str | None
     reused: bool = False  # from the store, not run now
     pair: str | None = None  # the commit of the paired upstream, where the repro asks for one
+    value: float | None = None  # what a metric repro measured: the mean of its runs
     build: str | None = None  # the key of the compiled files that it ran with, where there are some
     build_seconds: float = 0.0  # what they cost to make; 0 when they were there
 
 
 def to_record(verdict: Verdict) -> dict[str, Any]:
     """Return what the store keeps of a verdict: all that does not come from the question."""
-    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence", "build")
+    names = ("tree", "answer", "reason", "detail", "duration_seconds", "evidence", "build", "value")
     return {name: getattr(verdict, name) for name in names}
 
 
@@ -76,5 +78,6 @@ def recall(blank: Verdict, record: Mapping[str, Any]) -> Verdict:
         duration_seconds=record["duration_seconds"],
         evidence=record["evidence"],
         build=record.get("build"),
+        value=record.get("value"),
         reused=True,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from patchkit.recipe.model import Issue, Repro
+from patchkit.recipe.model.issue import Metric
 from patchkit.verdict.evidence import Evidence, Run
 from patchkit.verdict.grade import grade
 from patchkit.verdict.search import search
@@ -139,3 +140,32 @@ def test_words_of_a_repro_cannot_steer_a_terminal(steering: str) -> None:
         detail = grade(evidence(one), signature, REPRO).detail
         assert detail.isprintable()
         assert "\\x" in detail
+
+
+METRIC = Repro(name="speed", fidelity="real", script="speed.py", metric=Metric(good=41.0, bad=55.0))
+
+
+@pytest.mark.parametrize(
+    ("marks", "answer", "reason"),
+    [
+        (("metric=40.5",), Answer.GOOD, Reason.METRIC),
+        (("metric=48",), Answer.BAD, Reason.METRIC),
+        (("metric=99", "metric=4.1e1"), Answer.GOOD, Reason.METRIC),  # the last one counts
+        (("metric=fast",), Answer.SKIP, Reason.UNDECIDED),
+        (("metric=1e9999",), Answer.SKIP, Reason.UNDECIDED),  # no finite number
+        ((), Answer.SKIP, Reason.UNDECIDED),
+        (("absent: no such engine",), Answer.GOOD, Reason.ABSENT),
+    ],
+)
+def test_a_metric_is_bad_on_the_side_of_the_bad_value(marks: tuple[str, ...], answer: Answer, reason: Reason) -> None:
+    issue = Issue(format=1, title="Slow", signature="SLOW", repros=(METRIC,))
+    found = grade(evidence(run(marks=marks)), issue, METRIC)
+    assert (found.answer, found.reason) == (answer, reason)
+
+
+def test_the_threshold_of_a_metric_lies_between_its_values_and_lower_may_be_worse() -> None:
+    assert Metric(good=100, bad=50, threshold=60).is_bad(60)
+    assert not Metric(good=100, bad=50, threshold=60).is_bad(61)
+    for wrong in ({"good": 1, "bad": 1}, {"good": 1, "bad": 2, "threshold": 3}):
+        with pytest.raises(ValueError, match="must lie between"):
+            Metric.model_validate(wrong)

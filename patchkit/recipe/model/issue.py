@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from patchkit.recipe.model.fields import ModuleName, Regex, RelativePath, Slug, Strict, When
 
@@ -16,6 +16,30 @@ class Expects(Strict):
 
     without: Literal["good", "bad"] = Field("bad", description="Answer without the series")
     with_: Literal["good", "bad"] = Field("good", alias="with", description="Answer with the series")
+
+
+class Metric(Strict):
+    """What a repro measures, in whatever unit: typical values without and with the fault, or what divides them."""
+
+    good: float = Field(description="A typical value without the fault")
+    bad: float = Field(description="A typical value with it; on the other side of the threshold")
+    threshold: float | None = Field(None, description="Where bad begins; none: half-way")
+
+    @model_validator(mode="after")
+    def _divides(self) -> Metric:
+        low, high = sorted((self.good, self.bad))
+        if not low < self.limit < high:
+            raise ValueError("`good` and `bad` must differ, and `threshold` must lie between them")
+        return self
+
+    @property
+    def limit(self) -> float:
+        """Return where bad begins."""
+        return (self.good + self.bad) / 2 if self.threshold is None else self.threshold
+
+    def is_bad(self, value: float) -> bool:
+        """Return whether a value lies on the side of the fault."""
+        return value >= self.limit if self.bad > self.good else value <= self.limit
 
 
 class Repro(Strict):
@@ -30,6 +54,9 @@ class Repro(Strict):
     repeat: int = Field(1, ge=1, le=100, description="Runs per verdict; runs that disagree are a skip")
     pair: bool = Field(
         False, description="Gets the tree of the upstream that `pairs-with` names too: PATCHKIT_PAIR_TREE, PYTHONPATH"
+    )
+    metric: Metric | None = Field(
+        None, description="The script prints `patchkit: metric=NUMBER` and exits 0: bad or good by the number"
     )
     flaky: bool = Field(False, description="Runs may err: bisect weighs many runs and answers with probabilities")
 

@@ -34,6 +34,7 @@ def probe_document(node: str, verdict: Verdict, *, stage: str, fresh: bool) -> d
         "duration_seconds": round(verdict.duration_seconds, 3),
         "evidence": verdict.evidence,
         "reused": verdict.reused,
+        "value": verdict.value,
         "build": verdict.build,
         "build_seconds": round(verdict.build_seconds, 1),
         "stage": stage,

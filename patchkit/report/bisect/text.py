@@ -90,7 +90,7 @@ def _probe_text(event: Document) -> str:
     elif event["stage"] == "search":
         steps = count_steps(event["left"])
         parts.append(f"  {event['left']} left" + (f", about {steps} step{'s' * (steps != 1)}" if steps else ""))
-    detail = f"  {flatten(event['detail'])}" if event["answer"] == "skip" else ""
+    detail = f"  {flatten(event['detail'])}" if event["answer"] == "skip" or event.get("value") is not None else ""
     return "  ".join(parts) + detail
 
 

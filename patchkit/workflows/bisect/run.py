@@ -172,7 +172,11 @@ def _journal_of(toolkit: Toolkit, subject: Subject) -> Journal:
 
 def _settings(request: BisectRequest, subject: Subject) -> Settings:
     return Settings(
-        slots=request.jobs, confirmations=request.confirm, flaky=subject.flaky, confidence=request.confidence
+        slots=request.jobs,
+        confirmations=request.confirm,
+        flaky=subject.flaky,
+        confidence=request.confidence,
+        metric=subject.measures,
     )
 
 

@@ -39,6 +39,10 @@ class Subject(Protocol):
     def flaky(self) -> bool:
         """Return whether runs may err."""
 
+    @property
+    def measures(self) -> bool:
+        """Return whether the repro measures a value: the search goes by values then, not by answers."""
+
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node."""
 
@@ -79,6 +83,11 @@ class CommitSubject:
     bad: Commit
     graph: CommitGraph
     flaky: bool
+
+    @property
+    def measures(self) -> bool:
+        """Return whether the repro measures a value."""
+        return self.repro.metric is not None
 
     def about(self) -> dict[str, Any]:
         """Return what every document of this bisect says of it."""
