@@ -21,7 +21,6 @@ from patchkit.tools.cache import remove_path, storage_errors
 from patchkit.tools.git.paths import check_path
 from patchkit.tools.process import Limits, run_logged
 from patchkit.tools.toolkit import Toolkit
-from patchkit.tools.web.download import NotFound, download_file
 
 KIND = "builds"
 SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|_AUTH$", re.IGNORECASE)
@@ -103,6 +102,8 @@ def _installed(request: NativeRequest, interpreter: Interpreter) -> dict[str, Pa
 
 def _from_wheel(toolkit: Toolkit, request: NativeRequest, folder: Path) -> None:
     """Take the compiled files out of a wheel that was built from the very commit."""
+    from patchkit.tools.web.download import NotFound, download_file  # a slow import that few need
+
     commit, spec = request.commit, request.spec
     values = {"commit": commit.id, "version": commit.version or "", "arch": request.arch or ""}
     place = re.sub(r"\{(commit|version|arch)\}", lambda found: values[found[1]], spec.wheel or "")
