@@ -134,7 +134,7 @@ class Scatter:
 
 WEIGHT = 0.1  # a difference of three deviations between the means is usual for what people call a regression
 SHAPE = 1.0
-RATE = SHAPE * 0.1**2  # values scatter by a tenth of the spread of all of them, before it is known
+RATE = SHAPE * 0.2**2  # before it is known, values scatter by a fifth of their spread: less would claim too much
 
 
 def values_of(state: State) -> Mapping[str, list[float]]:
