@@ -31,13 +31,15 @@ PARTS: dict[str, Part] = {
     "patches": others.measure_patches,
     "decisions": others.measure_decisions,
 }
-QUICK, FULL = Scale(8, 2), Scale(200, 200)
+QUICK, FULL = Scale(24, 3), Scale(200, 200)
 
 
 def main() -> None:
     """Measure, print a table, and write the rows where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few culprits a cell: seconds instead of an hour")
+    parser.add_argument(
+        "--quick", action="store_true", help="few culprits a cell: under a minute, and means too rough for the bars"
+    )
     parser.add_argument("--only", choices=PARTS, action="append", help="these parts only")
     parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL.ours})")
     parser.add_argument("--git-seeds", type=int, metavar="N", help="culprits a cell for git (default: as many)")
