@@ -31,7 +31,7 @@ PARTS: dict[str, Part] = {
     "patches": others.measure_patches,
     "decisions": others.measure_decisions,
 }
-QUICK, FULL = Scale(24, 3), Scale(200, 200)
+QUICK, FULL = Scale(12, 2), Scale(200, 200)
 
 
 def main() -> None:
