@@ -97,9 +97,10 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
             shipped = stack.enter_context(_gathered(ships, root))
             where["runtime_env"] = {"working_dir": str(shipped)}
         _knock(address)
+        # Not in the main thread, where Ray takes SIGTERM over; and its processes end with the thread that started them.
+        starter = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="ray"))
         stack.callback(ray.shutdown)
-        with ThreadPoolExecutor(1) as starter:  # Ray raises plain exceptions, and takes SIGTERM over in the main thread
-            problem = starter.submit(ray.init, **quiet, **where).exception()
+        problem = starter.submit(ray.init, **quiet, **where).exception()
         if problem is not None:
             said = next(iter(str(problem).splitlines()), type(problem).__name__)
             raise RemoteUnavailable(f"ray at {address}: {said}", HINT) from problem

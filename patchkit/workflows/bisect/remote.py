@@ -41,6 +41,7 @@ class Site:
     request: BisectRequest
     steps: tuple[str, ...]
     store: str
+    is_local: bool  # on this machine: its store is the store
     version: str
     ends: str
 
@@ -84,7 +85,8 @@ def answer(ask: Ask, env: Mapping[str, str]) -> Told:
 @functools.lru_cache(maxsize=4)
 def _open_site(site: Site, variables: tuple[tuple[str, str], ...]) -> Subject:
     env = dict(variables)
-    toolkit = Toolkit(Cache(Path(env.get("PATCHKIT_CACHE") or site.store)), env=env)
+    own = "" if site.is_local else env.get("PATCHKIT_CACHE", "")
+    toolkit = Toolkit(Cache(Path(own or site.store)), env=env)
     subject: Subject | str = open_subject(open_recipe(toolkit, site.request.recipe, site.request.source), site.request)
     for step in site.steps:
         if not isinstance(subject, str):
@@ -119,7 +121,7 @@ class Remote:
     def ask(self, subject: Subject, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node. Raises `RequestError` with what is wrong on the worker."""
         store = str(self.toolkit.cache.root)
-        site = Site(self.request, self.steps, store, __version__, ends_of(subject.graph))
+        site = Site(self.request, self.steps, store, self.cluster.is_local, __version__, ends_of(subject.graph))
         try:
             told = self.cluster.run(self.worker, Ask(site, node, fresh), self.resource)
         except WorkerLost as lost:
