@@ -68,7 +68,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def real(session: nox.Session) -> None:
-    """Run the repros on real vLLM with torch on the CPU, and bisects on Ray (minutes; an environment of 1.5 GB once)."""
+    """Run the repros on real vLLM with torch on the CPU, and bisects on Ray (half an hour, 2.5 GB the first time)."""
     session.install("-q", "-e", ".[dev,github,ray]")
     session.run("pytest", "-m", "real", *session.posargs)
 

@@ -191,7 +191,7 @@ def _failure(toolkit: Toolkit, request: NativeRequest, log: Path, what: str) -> 
 
 
 def _note(folder: Path, files: Mapping[str, int], seconds: float, origin: str) -> None:
-    record = {"files": dict(files), "seconds": round(seconds, 1), "origin": origin}
+    record = {"files": dict(files), "seconds": max(round(seconds, 1), 0.1), "origin": origin}  # 0 means: not made
     with storage_errors(folder):
         (folder / "build.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
 
