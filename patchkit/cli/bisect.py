@@ -117,6 +117,7 @@ def question_options(function: F) -> F:
     show_default=True,
     help="Runs of the culprit that must be bad, and of each of its parents that must be good.",
 )
+@click.option("--exhaustive", is_flag=True, help="Among commits that cannot be tested, try all that are left.")
 @click.option("--ray", metavar="ADDRESS", default="", help="Probe on a Ray cluster; `local` makes one here.")
 @click.option("--from-git-log", metavar="FILE", type=FILE, help="Take what `git bisect log` printed as known.")
 @click.option("--emit-revert", metavar="NAME", default="", help="Write the confirmed revert as a patch of the library.")

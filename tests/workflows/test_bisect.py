@@ -327,3 +327,20 @@ def test_the_transcript_for_people_reads_like_this(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     golden = Path(__file__).with_name("bisect.txt")
     assert re.sub(r"\d\.\d s", "0.0 s", done.stdout) == golden.read_text()
+
+
+def test_suspects_in_a_hole_are_left_untried_and_exhaustive_goes_on_from_there(
+    toolkit: Toolkit, tmp_path: Path
+) -> None:
+    world, commits = linear(tmp_path, ["good"] * 4 + ["broken"] * 40 + ["fault"] * 4)
+    result, _ = run(toolkit, world, commits[0], "main")
+    assert result["untested"] > 0
+    assert result["next"] == "the same command with --exhaustive tries the suspects that were left"
+    tried = len(world.runs)
+    again, events = run(toolkit, world, commits[0], "main", exhaustive=True)
+    assert again["untested"] == 0
+    assert {one["node"] for one in again["candidates"]} <= {one["node"] for one in result["candidates"]}
+    assert {one["node"] for one in again["candidates"]} == set(commits[4:45])
+    assert len(world.runs) > tried
+    assert max(Counter(world.runs).values()) == 1
+    assert len(probes(events)) == len(world.runs) - tried

@@ -21,6 +21,7 @@ class BisectRequest:
     `at` is the fixed commit of the axes that have one ('': the recipe's own), `pin` which of the two vLLMs that a
     commit names is its pair.
 
+    `exhaustive`: suspects among commits that cannot be tested are all tried, however little a probe may tell.
     `confirm`: runs of the culprit that must be bad, and of each parent that must be good, those of the search included.
     `from_git_log`: the output of `git bisect log` whose marks count as known; it names the ends where `good` or `bad`
     is empty. `ray`: the address of a Ray cluster where the probes run, or `local` for one made here. `emit_revert`: the
@@ -44,3 +45,4 @@ class BisectRequest:
     at: str = ""
     pin: Prefer = "newest"
     ray: str = ""
+    exhaustive: bool = False

@@ -177,6 +177,7 @@ def _settings(request: BisectRequest, subject: Subject) -> Settings:
         flaky=subject.flaky,
         confidence=request.confidence,
         metric=subject.measures,
+        least_bits=0.0 if request.exhaustive else Settings().least_bits,
     )
 
 

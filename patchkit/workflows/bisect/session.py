@@ -32,6 +32,7 @@ from patchkit.workflows.bisect.remote import Remote
 from patchkit.workflows.bisect.request import Tell
 from patchkit.workflows.bisect.subject import Subject
 
+GO_ON = "the same command with --exhaustive tries the suspects that were left"
 RETRIES = 2  # of a probe that the machine spoiled: a third failure in a row is no accident
 
 
@@ -106,7 +107,8 @@ class Session:
         document |= self._trial(document)
         document |= self.subject.findings(document)
         document["warnings"] = find_doubts(self.subject, self.events, first_bad)
-        document["next"] = self.subject.advice(document)
+        document["untested"] = answer.untested if isinstance(answer, Answer) else 0
+        document["next"] = GO_ON if document["untested"] and not first_bad else self.subject.advice(document)
         self._keep({"event": "end", "document": document})
         return document
 
