@@ -193,8 +193,10 @@ def child(name: str, capability: tuple[int, int], must_take: bool) -> int:
 
 
 def present(tree: Path) -> bool:
-    source = tree / (MODULE.replace(".", "/") + ".py")
-    return source.is_file() and f"def {FUNCTION}(" in source.read_text(encoding="utf-8")
+    try:  # to open what is not there is a look at the tree, which `absent` needs
+        return f"def {FUNCTION}(" in (tree / (MODULE.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
 
 
 def parent(tree: Path) -> int:
