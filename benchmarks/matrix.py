@@ -26,10 +26,16 @@ RECIPE = """format: 1
 name: matrix
 upstream: {{vllm: {{package: vllm, ref: {ref}}}}}
 target: {{device: cuda, arch: sm_121, python: "3.12", torch: "2.11.0"}}
+pins: {{{pins}}}
 series: [{series}]
 issues: [{issue}]
 environment: {{env: {{VLLM_TARGET_DEVICE: cpu}}}}
 """
+# A fault of a pair: the DeepGEMM that these releases build has no kernels for sm_12x (the issue's README has them all).
+PINS = {
+    ("deepgemm-sm12x-support", "v0.24.0"): 'deepgemm: "891d57b"',
+    ("deepgemm-sm12x-support", "v0.27.0"): 'deepgemm: "e21c821"',
+}
 HEAD = """# Which release has which issue
 
 Made by running the repros, without and with the patches that name the issue as theirs:
@@ -50,8 +56,8 @@ def make_table(names: Sequence[tuple[str, str]], releases: Sequence[str]) -> lis
     toolkit = Toolkit(Cache(cache_root()), env=dict(os.environ))
     rows = []
     with tempfile.TemporaryDirectory(prefix="patchkit-matrix-") as folder:
-        opened = [open_issue(toolkit, Path(folder), issue) for issue, _ in names]
         for release in releases:
+            opened = [open_issue(toolkit, Path(folder), issue, release) for issue, _ in names]
             cells = [judge_cell(one, repro, release) for one, (_, repro) in zip(opened, names, strict=True)]
             rows.append([release, *cells])
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
@@ -63,13 +69,15 @@ def cache_root() -> Path:
     return Path(os.environ.get("PATCHKIT_CACHE") or Path.home() / ".cache" / "patchkit")
 
 
-def open_issue(toolkit: Toolkit, folder: Path, issue: str) -> OpenedRecipe:
+def open_issue(toolkit: Toolkit, folder: Path, issue: str, release: str) -> OpenedRecipe:
     """Open a recipe of one issue and the patches that fix it."""
     patches = [load_patch(path.parent) for path in sorted((ROOT / "patches").glob("*/patch.yaml"))]
     series = [one.slug for one in patches if issue in one.patch.issue and one.patch.upstream == "vllm"]
     path = folder / issue / "recipe.yaml"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(RECIPE.format(ref=RELEASES[0], series=", ".join(series), issue=issue))
+    path.write_text(
+        RECIPE.format(ref=release, pins=PINS.get((issue, release), ""), series=", ".join(series), issue=issue)
+    )
     return open_recipe(toolkit, path, "package")
 
 
