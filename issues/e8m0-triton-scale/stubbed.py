@@ -73,6 +73,8 @@ def stub_compiled_op(arrived: list[Any]) -> None:
     if not hasattr(utils, "_w8a8_triton_block_scaled_mm"):
         raise AttributeError("the Triton kernel has another name")
     utils._w8a8_triton_block_scaled_mm = Launched(arrived)
+    # 0.27 and 0.28 ask which AMD device this is, on NVIDIA as well, where torch answers with the device's name.
+    torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(gcnArchName="NVIDIA")
     utils.get_w8a8_block_fp8_configs = lambda *_: None  # would ask the driver for the device's name
     utils.triton = types.SimpleNamespace(
         cdiv=lambda x, y: -(-x // y), next_power_of_2=lambda n: 1 << (n - 1).bit_length()
