@@ -8,10 +8,12 @@ import re
 import shutil
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchkit.environment.caches import SECRET
 from patchkit.environment.folder import write_tree
 from patchkit.environment.local import Interpreter
 from patchkit.environment.native.key import NativeRequest, build_key
@@ -23,9 +25,9 @@ from patchkit.tools.process import Limits, run_logged
 from patchkit.tools.toolkit import Toolkit
 
 KIND = "builds"
-SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|_KEY$|_AUTH$", re.IGNORECASE)
 CUDA_ARCH = re.compile(r"sm_(\d+)(\d[a-z]?)")
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
+SPOILED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)  # what zipfile says of one
 LOG_BYTES = 256_000_000
 
 
@@ -134,7 +136,7 @@ def _unpack(wheel: Path, globs: tuple[str, ...], target: Path) -> dict[str, int]
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as stream, file.open("xb") as copy:
                     shutil.copyfileobj(stream, copy)
-    except (zipfile.BadZipFile, ValueError, FileExistsError, NotImplementedError, RuntimeError) as error:
+    except (*SPOILED, ValueError, FileExistsError) as error:
         raise BuildFailed(f"{wheel.name}: is no wheel that can be unpacked: {error}", "is it whole?") from error
     if not members:
         raise BuildFailed(f"{wheel.name}: holds none of {', '.join(globs)}", "see `environment.native.outputs`")

@@ -281,3 +281,15 @@ def test_a_real_compiler_makes_what_a_real_process_loads(bench: Bench) -> None:
                 check=True,
             )
             assert done.stdout == f"{number}\n"
+
+
+def test_a_wheel_with_a_spoiled_member_is_a_skip(bench: Bench, tmp_path: Path) -> None:
+    place = tmp_path / "a.whl"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pkg/core.so", "compiled " * 500)
+    content = bytearray(place.read_bytes())
+    content[60:80] = b"\xff" * 20  # inside the packed bytes
+    place.write_bytes(content)
+    spec = bench.spec(wheel=str(place), build=None)
+    with pytest.raises(BuildFailed, match="is no wheel that can be unpacked"):
+        make_native(bench.toolkit, bench.request(bench.git.commit(files()), spec), bench.interpreter)
