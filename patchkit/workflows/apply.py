@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from patchkit.source.commit import Tree
 from patchkit.stack.outcome import SeriesResult
 from patchkit.stack.patch.binary import blob_id
 from patchkit.stack.series import load_series
-from patchkit.tools.cache import digest_of, storage_errors
+from patchkit.tools.cache import digest_of, replaced_folder
 from patchkit.tools.git.objects import Entry, Repository
 from patchkit.tools.toolkit import Toolkit
 
@@ -90,19 +88,8 @@ def write_folder(toolkit: Toolkit, repository: Repository, tree: str, folder: Pa
 
     The folder must have passed `check_folder`. Raises `BuildFailed` for a tree with links out of it, `StoreFailure`.
     """
-    fresh = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
-    old = fresh.with_name(fresh.name + ".old")
-    try:
+    with replaced_folder(folder) as fresh:
         write_tree(repository, tree, fresh)
-        with storage_errors(folder.parent):
-            if folder.exists():
-                folder.rename(old)
-            fresh.rename(folder)
-    finally:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
     toolkit.cache.write_record(KIND, _key(folder), {"folder": str(folder.resolve()), "tree": tree})
 
 

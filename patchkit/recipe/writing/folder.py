@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from patchkit.errors import InvalidFile, RequestError
 from patchkit.recipe.folder import is_slug
 from patchkit.recipe.load import check_files
-from patchkit.tools.cache import storage_errors
+from patchkit.tools.cache import replaced_folder, storage_errors
 
 LONGEST_NAME = 80  # as the model has it
 
@@ -21,9 +19,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], check: Callable[[Path
     `check` sees the folder before it gets its name, and may raise. Raises `StoreFailure`. Either way, what was there is
     there again.
     """
-    fresh = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
-    old = fresh.with_name(fresh.name + ".old")
-    try:
+    with replaced_folder(folder) as fresh:
         with storage_errors(folder.parent):
             fresh.mkdir(parents=True)
             for name, data in files.items():
@@ -31,15 +27,6 @@ def write_folder(folder: Path, files: Mapping[str, bytes], check: Callable[[Path
                 (fresh / name).write_bytes(data)
         if check is not None:
             check(fresh)
-        with storage_errors(folder.parent):
-            if folder.exists():
-                folder.rename(old)
-            fresh.rename(folder)
-    finally:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def check_valid(folder: Path) -> None:

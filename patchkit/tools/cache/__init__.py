@@ -6,6 +6,7 @@ from patchkit.tools.cache.files import digest_file as digest_file
 from patchkit.tools.cache.files import digest_of as digest_of
 from patchkit.tools.cache.files import ensure_folder as ensure_folder
 from patchkit.tools.cache.files import remove_path as remove_path
+from patchkit.tools.cache.files import replaced_folder as replaced_folder
 from patchkit.tools.cache.files import storage_errors as storage_errors
 from patchkit.tools.cache.files import storage_hint as storage_hint
 from patchkit.tools.cache.files import write_atomically as write_atomically

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -125,3 +126,24 @@ def age_seconds(path: Path, now: float) -> float:
         return max(now - path.lstat().st_mtime, 0.0)
     except FileNotFoundError:
         return -1.0
+
+
+@contextlib.contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """Give the place of a new folder beside one; at the end it takes the name, so no reader sees half of it.
+
+    When the block raises, what was there is there still. Raises `StoreFailure`.
+    """
+    fresh = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
+    old = fresh.with_name(fresh.name + ".old")
+    try:
+        yield fresh
+        with storage_errors(folder.parent):
+            if folder.exists():
+                folder.rename(old)
+            fresh.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
