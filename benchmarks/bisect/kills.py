@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bisect.real import Row
 from patchkit.search import CommitGraph, Settings, build_chain
 from patchkit.tools.git.objects import CommitRecord
 from patchkit.tools.journal import Journal
@@ -149,19 +150,6 @@ def try_points(points: int, jobs: int) -> list[Point]:
         with tempfile.TemporaryDirectory(prefix="patchkit-kill-") as folder:
             found.append(try_point(Path(folder), jobs, number, rng.random()))
     return found
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: of `points`, how many held."""
-
-    name: str
-    rival: str
-    theirs: float | None
-    ours: float
-    bar: float
-    unit: str
-    holds: bool
 
 
 def make_row(points: Sequence[Point], jobs: int) -> Row:
