@@ -199,16 +199,17 @@ def run_case(case: Case, clone: Path, folder: Path) -> Result:
 
 
 def overheads(events: Sequence[tuple[float, float, Mapping[str, Any]]]) -> tuple[list[float], list[float]]:
-    """Return what each probe that ran took from its question to its answer: the wall time without the repro's own, and
-    the time that this process worked; in seconds. The second does not depend on what else the machine does.
+    """Return what each probe that ran took from the answer before it to its own, the decision and the journal with it:
+    the wall time without the repro's own, and the time that this process worked; in seconds. The second does not depend
+    on what else the machine does.
     """
-    walls, cpus, asked = [], [], (0.0, 0.0)
+    walls, cpus, before = [], [], (0.0, 0.0)
     for at, worked, event in events:
-        if event["event"] == "ask":
-            asked = (at, worked)
-        elif event["event"] == "probe" and not event["reused"]:
-            walls.append(at - asked[0] - event["duration_seconds"])
-            cpus.append(worked - asked[1])
+        if event["event"] == "probe" and not event["reused"]:
+            walls.append(at - before[0] - event["duration_seconds"])
+            cpus.append(worked - before[1])
+        if event["event"] != "ask":
+            before = (at, worked)
     return walls, cpus
 
 

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from patchkit.errors import RequestError
 from patchkit.tools.cache import ensure_folder, remove_path, storage_errors, write_atomically
 
+REMOVED = "removed-"
 LONGEST_TMP = 24  # a socket's path has room for 108 bytes; ZeroMQ, gloo and ray append up to 80 of their own
 
 PRIVATE_ROOTS = {
@@ -112,7 +114,7 @@ def make_roots(slot: Path, caller: Mapping[str, str]) -> Iterator[PrivateRoots]:
         roots = PrivateRoots(
             slot / "private" / secrets.token_hex(4), Path(tempfile.mkdtemp(prefix="pk", dir=_short(caller)))
         )
-        write_atomically(note, str(roots.temporary).encode())
+        write_atomically(note, str(roots.temporary).encode(), durable=False)
     try:
         roots.renew(keep_bytecode=False)
         yield roots
@@ -176,10 +178,18 @@ def _make_empty(folder: Path) -> None:
 
 
 def _remove_left_overs(slot: Path, note: Path) -> None:
-    """Remove the roots of the slot's last probe, whether it ended or was killed."""
+    """Remove the roots of the slot's last probe, whether it ended or was killed; the verdict need not wait for it."""
     with contextlib.suppress(OSError):
         temporary = Path(note.read_text())
         if temporary.name.startswith("pk"):
             remove_path(temporary)
         note.unlink()
-    remove_path(slot / "private")
+    with contextlib.suppress(FileNotFoundError):
+        (slot / "private").rename(slot / f"{REMOVED}{secrets.token_hex(4)}")
+        threading.Thread(target=_remove_all, args=(slot,), name="remove private roots").start()
+
+
+def _remove_all(slot: Path) -> None:
+    """Remove what lies in the slot under names of removed roots, those too that a killed patchkit left."""
+    for path in slot.glob(f"{REMOVED}*"):
+        remove_path(path)

@@ -106,7 +106,7 @@ def _check_place(toolkit: Toolkit, request: EnvironmentRequest) -> Interpreter:
     return find_interpreter(toolkit, request.python)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Renewal:
     """Makes the next run of a probe as the first: the tree as it was, caches empty."""
 
@@ -115,12 +115,16 @@ class _Renewal:
     libraries: tuple[Path, ...]
     shared: Path
     links: Placed
+    is_new: bool = True  # nothing ran since the trees were made and looked through, and the caches were made
 
     def __post_init__(self) -> None:
         self.share()
 
     def renew(self) -> None:
         """Undo what a run did. The trees' byte code stays only if no file of theirs was touched."""
+        if self.is_new and not self.links.files:  # a build for links may have taken an hour: look again
+            self.is_new = False
+            return
         self.links.take()  # a tree as it was has no compiled files of ours
         touched = sum(slot.restore() for slot in self.slots) > 0  # all of them, whatever the first one says
         self.roots.renew(keep_bytecode=not touched)

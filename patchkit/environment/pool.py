@@ -32,6 +32,7 @@ from patchkit.tools.process import end_marked
 KIND = "worktrees"
 MARK = "PATCHKIT_SLOT"  # the variable by which the processes of a slot are known
 PAIR_MARK = "PATCHKIT_PAIR_SLOT"  # of a slot that holds the second of two trees
+HELD = "held"  # there while somebody works in the slot
 STATE_FORMAT = 1
 FAR = 1 << 30  # how far a slot is whose tree nobody knows: taken when there is no better one
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -132,7 +133,7 @@ class Slot:
             (self.path / "state").unlink(missing_ok=True)
 
     def _note(self, state: State) -> None:
-        write_atomically(self.path / "state", _dump_state(state))
+        write_atomically(self.path / "state", _dump_state(state), durable=False)  # it counts until a restart only
         self.state = state
 
 
@@ -153,11 +154,15 @@ def hold_slot(cache: Cache, repository: Repository, tree: str) -> Iterator[Slot]
         slot = Slot(repository, _take(cache, repository, tree, stack))
         with storage_errors(slot.path):
             ensure_folder(slot.path)
-        for mark in (MARK, PAIR_MARK):
-            end_marked(mark, str(slot.path))  # probes of a patchkit that was killed: they would go on in this tree
+        held = slot.path / HELD
+        if held.exists():  # by a patchkit that was killed: its probes would go on in this tree
+            end_marked(dict.fromkeys((MARK, PAIR_MARK), str(slot.path)))
+        with storage_errors(slot.path):
+            held.touch()
         slot.load()
         slot.switch(tree)
         yield slot
+        held.unlink(missing_ok=True)  # not after an error: who knows what still runs
 
 
 def _take(cache: Cache, repository: Repository, tree: str, stack: contextlib.ExitStack) -> Path:

@@ -78,7 +78,7 @@ def _python_of(folder: Path) -> Path:
 
 def _build(toolkit: Toolkit, base: Interpreter, requirements: Path, folder: Path) -> None:
     started = time.monotonic()
-    end_marked(MARK, str(folder))  # the pip of a patchkit that was killed: it would go on writing here
+    end_marked({MARK: str(folder)})  # the pip of a patchkit that was killed: it would go on writing here
     with storage_errors(folder):
         remove_path(folder)
         folder.mkdir(parents=True)

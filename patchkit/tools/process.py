@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import select
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,7 @@ from typing import IO
 from patchkit.errors import ToolMissing
 
 LOOK_SECONDS = 0.25  # between two looks at how much a process has written
+READ_BYTES = 1 << 16
 GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL: enough for Python to run its atexit handlers
 
 
@@ -133,10 +135,37 @@ def run_logged(
 def _wait(process: subprocess.Popen[bytes], sink: IO[bytes], limits: Limits) -> bool:
     """Wait for the end of a process; return whether it came before a limit was reached."""
     deadline = math.inf if limits.seconds is None else time.monotonic() + limits.seconds
-    while (left := deadline - time.monotonic()) > 0 and not _overflows(sink, limits):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(min(left, LOOK_SECONDS))
-            return True
+    with _watched(process) as ends_within:
+        while (left := deadline - time.monotonic()) > 0 and not _overflows(sink, limits):
+            if ends_within(min(left, LOOK_SECONDS)):
+                process.wait()
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def _watched(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool]]:
+    """Give a function that waits for the end of a process, up to some seconds, and returns whether it came.
+
+    The kernel wakes it at once where it can; `Popen.wait` with a time-out looks every 50 ms.
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # no Linux, or one before 5.3
+        yield lambda seconds: _ends_within(process, seconds)
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        yield lambda seconds: bool(poll.poll(math.ceil(seconds * 1000)))
+    finally:
+        os.close(descriptor)
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+        return True
     return False
 
 
@@ -192,17 +221,30 @@ def end_children() -> None:
                 _signal_group(int(child), signal.SIGKILL)
 
 
-def end_marked(name: str, value: str) -> None:
-    """End (SIGKILL) all processes with a variable of this value, in whatever group or session they are.
+def end_marked(marks: Mapping[str, str]) -> None:
+    """End (SIGKILL) all processes with one of these variables, name and value, in whatever group or session they are.
 
-    For a value that nothing else has: of a run whose daemons left its group, or of a patchkit that was killed and whose
+    For values that nothing else has: of a run whose daemons left its group, or of a patchkit that was killed and whose
     children went on. Only where there is /proc.
     """
-    mark = f"{name}={value}".encode("utf-8", "surrogateescape")
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            if mark in path.read_bytes().split(b"\0"):
-                os.kill(int(path.parent.name), signal.SIGKILL)
+    wanted = {f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in marks.items()}
+    for number in os.listdir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208 - of hundreds, each run
+        if number.isdigit():
+            with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+                if not wanted.isdisjoint(_read(f"/proc/{number}/environ").split(b"\0")):
+                    os.kill(int(number), signal.SIGKILL)
+
+
+def _read(path: str) -> bytes:
+    """Return the bytes of a file that has no size. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(descriptor, READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def _group_lives(process: subprocess.Popen[bytes]) -> bool:

@@ -21,6 +21,7 @@ from typing import IO, Any
 from patchkit.errors import InfrastructureFailure, RequestError
 from patchkit.tools.cache import Cache, storage_errors
 from patchkit.tools.process import run_process
+from patchkit.verdict.search import is_quick, search
 
 KIND = "evidence"
 EVIDENCE_FORMAT = 1
@@ -33,6 +34,7 @@ MOST_MARKS = 1000  # a repro that prints marks in a loop must not fill the recor
 LONGEST_MARK = 2000
 LOG_BYTES = 1 << 30  # a repro that writes more is ended: it would fill the disk
 SEARCH_SECONDS = 30.0  # for a signature; a gigabyte takes a few seconds
+QUICK_BYTES = 200_000  # of a log that a quick signature is searched for in this process
 SEARCH = Path(__file__).with_name("search.py")
 
 
@@ -151,8 +153,10 @@ def _open_plain(log: Path) -> IO[bytes]:
     return stream
 
 
-def find_signature(log: Path, signature: str) -> str | None:
+def find_signature(log: Path, facts: LogFacts, signature: str) -> str | None:
     """Return the line of a log in which a signature begins, '' when there is none, None when it takes too long."""
+    if is_quick(signature) and facts.size_bytes <= QUICK_BYTES:
+        return search(signature, facts.output)
     command = [sys.executable, "-I", "-S", str(SEARCH), str(log)]
     done = run_process(command, input_bytes=signature.encode(), timeout_seconds=SEARCH_SECONDS)
     if done.timed_out:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchkit.environment.environment import Environment
+from patchkit.environment.pool import MARK, PAIR_MARK
 from patchkit.errors import RequestError
 from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.model import Repro
@@ -133,10 +134,11 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
         folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
     limits = Limits(run.repro.timeout_seconds, LOG_BYTES)
     done = run_logged(environment.launcher(_command(environment, run)), log, cwd=folder, env=variables, limits=limits)
-    end_marked("PATCHKIT_LOADED", variables["PATCHKIT_LOADED"])  # daemons, ray: they would hold the accelerator
+    # daemons, ray: they would hold the accelerator, or go on in this tree
+    end_marked({name: variables[name] for name in ("PATCHKIT_LOADED", MARK, PAIR_MARK) if name in variables})
     facts = read_log(log)
     failed = done.exit_code != 0 and not done.timed_out and not done.overflowed
-    found = find_signature(log, run.signature) if failed else ""
+    found = find_signature(log, facts, run.signature) if failed else ""
     remove_path(folder)
     return Run(
         exit_code=done.exit_code,

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 WHOLE_BYTES = 2_000_000  # a log up to this size is searched as text, a larger one as bytes
+LONGEST_QUICK = 200  # letters of a pattern that may be searched for without a process of its own
 REACH = 1000  # how much is shown of a long line before and after the place where the signature begins
 
 
@@ -23,6 +24,12 @@ def search(signature: str, output: str) -> str:
     begin = output.rfind("\n", max(0, match.start() - REACH), match.start()) + 1 or max(0, match.start() - REACH)
     end = output.find("\n", match.start(), match.start() + REACH)
     return output[begin : end if end >= 0 else match.start() + REACH].strip() or match.group()[:REACH].strip()
+
+
+def is_quick(signature: str) -> bool:
+    """Return whether a pattern cannot take long: no group and no repeat, so each place is tried once a letter."""
+    plain = re.sub(r"\\.", "", signature, flags=re.DOTALL)
+    return len(signature) <= LONGEST_QUICK and not re.search(r"[(*+?{]", plain)
 
 
 def search_log(signature: str, log: Path) -> str:

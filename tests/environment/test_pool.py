@@ -5,6 +5,7 @@ The lie this prevents: a verdict from a folder in which some files are of anothe
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.environment import pool
 from patchkit.environment.pool import Slot, hold_slot
 from patchkit.errors import BuildFailed
 from patchkit.tools.cache import Cache
@@ -259,8 +261,9 @@ def test_a_tree_that_a_probe_took_away_is_written_anew_and_nothing_else_is_touch
 def test_a_probe_that_outlived_its_patchkit_is_ended_before_its_tree_is_switched(
     upstream: Upstream, cache: Cache
 ) -> None:
-    with hold_slot(cache, upstream.objects, upstream.old) as slot:
+    with contextlib.suppress(InterruptedError), hold_slot(cache, upstream.objects, upstream.old) as slot:
         place = slot.path
+        raise InterruptedError  # kill -9 leaves the same behind: the note that somebody works here
     code = "import time; time.sleep(60)"
     env = {**os.environ, "PATCHKIT_SLOT": str(place)}
     other = {**os.environ, "PATCHKIT_SLOT": f"{place}0"}
@@ -272,3 +275,15 @@ def test_a_probe_that_outlived_its_patchkit_is_ended_before_its_tree_is_switched
             assert orphan.wait(5) == -signal.SIGKILL
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_a_slot_that_was_given_back_is_looked_through_for_no_processes(
+    upstream: Upstream, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(pool, "end_marked", asked.append)
+    for tree in (upstream.old, upstream.new):
+        with hold_slot(cache, upstream.objects, tree) as slot:
+            assert (slot.path / "held").exists()
+        assert not (slot.path / "held").exists()
+    assert asked == []

@@ -11,6 +11,7 @@ import pytest
 
 import patchkit.verdict.evidence as evidence_module
 from patchkit.errors import InfrastructureFailure, RequestError
+from patchkit.tools.process import Completed
 from patchkit.verdict.evidence import KEPT_BYTES, find_signature, read_evidence, read_loaded, read_log
 from patchkit.verdict.grade import grade
 from patchkit.verdict.verdict import Answer, Reason
@@ -85,15 +86,15 @@ def test_a_huge_log_is_searched_whole_and_kept_in_part(bench: Workbench) -> None
 def test_a_signature_may_span_lines_and_anchor_at_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("a\nsecond: b\nthird\n")
-    assert find_signature(log, r"^second: b\nthird$") == "second: b"
-    assert find_signature(log, r"^b$") == ""
+    assert find_signature(log, read_log(log), r"^second: b\nthird$") == "second: b"
+    assert find_signature(log, read_log(log), r"^b$") == ""
 
 
 def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"\xff\xfe broken\npatchkit: absent\r\n")
     assert read_log(log).marks == ("absent",)
-    assert find_signature(log, "broken") == "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} broken"
+    assert find_signature(log, read_log(log), "broken") == "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} broken"
 
 
 def test_a_signature_that_backtracks_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,7 @@ def test_a_signature_that_backtracks_for_ever_is_given_up(tmp_path: Path, monkey
     log.write_text("a" * 40 + "\n")
     monkeypatch.setattr(evidence_module, "SEARCH_SECONDS", 0.5)
     started = time.monotonic()
-    assert find_signature(log, "(a+)+b") is None
+    assert find_signature(log, read_log(log), "(a+)+b") is None
     assert time.monotonic() - started < 5
 
 
@@ -127,3 +128,32 @@ def test_a_log_or_record_that_the_run_replaced_is_not_believed(tmp_path: Path, l
     with pytest.raises(InfrastructureFailure, match=r"its (own )?log"):
         read_log(place)
     assert read_loaded(place) == (frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("signature", "quick"),
+    [
+        ("REGRESSION", True),
+        (r"call is not guarded|DeepGEMM is not taken", True),
+        (r"^writes to \w, declared is \(a\+\)$", True),
+        (r"(a|a)(a|a)", False),  # two ways for each letter
+        (r"a.*b", False),
+        (r"\N{DASH}{2}", False),
+        ("a" * 201, False),
+    ],
+)
+def test_only_a_pattern_without_groups_and_repeats_is_searched_for_without_a_process(
+    signature: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def run(command: object, **_: object) -> Completed:
+        asked.append(command)
+        return Completed((), 0, b"", b"", 0.0, timed_out=False)
+
+    monkeypatch.setattr(evidence_module, "run_process", run)
+    log = tmp_path / "log"
+    log.write_text("first\nthe REGRESSION is here\n")
+    found = find_signature(log, read_log(log), signature)
+    assert bool(asked) is not quick
+    assert found == ("the REGRESSION is here" if signature == "REGRESSION" else "")

@@ -60,9 +60,10 @@ def _make_beside(path: Path) -> tuple[int, str]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, durable: bool = True) -> None:
     """Write a file whole or not at all: temporary file beside it, fsync, rename. Raises `StoreFailure`.
 
+    Not `durable`: without the fsync, so a power cut may leave an empty file; for what its reader can do without.
     What is there and is no file (/dev/stdout, a pipe) is written to, not replaced.
     """
     with storage_errors(path):
@@ -77,7 +78,8 @@ def write_atomically(path: Path, data: bytes) -> None:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if durable:
+                    os.fsync(stream.fileno())
             Path(name).chmod(0o644)
             Path(name).replace(path)
         except BaseException:

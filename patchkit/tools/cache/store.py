@@ -130,8 +130,9 @@ class Cache:
         return value if isinstance(value, dict) else None
 
     def write_record(self, kind: str, key: str, record: dict[str, Any]) -> None:
-        """Store a JSON record, replacing an earlier one atomically."""
-        write_atomically(self.folder(kind, f"{key}.json"), json.dumps(record, sort_keys=True, indent=1).encode())
+        """Store a JSON record, replacing an earlier one atomically; one that a power cut emptied counts as absent."""
+        data = json.dumps(record, sort_keys=True, indent=1).encode()
+        write_atomically(self.folder(kind, f"{key}.json"), data, durable=False)
 
 
 def _use(entry: Path) -> bool:
