@@ -32,7 +32,8 @@ class Settings:
 
     `costs` are what probes take; without them each takes as long as the others. `known_skips` maps nodes that cannot be
     tested, as is known without a probe, to the reason. A probe that is expected to tell less than `least_bits` is not
-    worth it: suspects in a hole of skipped commits are then left as they are. 0 goes on until nothing is left to test.
+    worth it: suspects in a hole of skipped commits are then left as they are. 0 goes on until nothing is left to test;
+    so does a search with several slots in a hole that is not large, lest its answer depend on which probe ends first.
     """
 
     slots: int = 1

@@ -59,6 +59,16 @@ def test_a_hole_that_is_not_worth_a_probe_is_left_and_said_to_be_that() -> None:
     assert len(world.asked) < whole.searched - 40
 
 
+def test_probes_at_once_test_a_small_hole_to_its_end_and_leave_a_large_one() -> None:
+    small = World(chain(400), "c400", "c220", frozenset(f"c{at}" for at in range(200, 230)))
+    large = World(chain(1000), "c1000", "c420", frozenset(f"c{at}" for at in range(400, 600)))
+    whole, left = (search(world, Settings(slots=4)).decision for world in (small, large))
+    assert isinstance(whole, Answer)
+    assert isinstance(left, Answer)
+    assert (whole.untested, len(whole.candidates)) == (0, 31)
+    assert left.untested > 100
+
+
 @given(worlds(skips=True))
 def test_skips_that_are_known_are_never_run_and_the_answer_is_as_if_they_had_been(world: World) -> None:
     known = Settings(least_bits=0, known_skips=dict.fromkeys(world.broken, "conflict"))
@@ -83,7 +93,7 @@ def test_probes_at_once_find_what_one_after_the_other_finds(world: World, slots:
 def test_results_that_come_in_any_order_lead_to_the_same_answer(world: World, rng: random.Random) -> None:
     graph, events, running, fresh = world.graph, [], [], {}
     for _ in range(4 * len(graph.nodes) + 20):
-        decision = decide(graph, fold(events), Settings(slots=3, least_bits=0), running)
+        decision = decide(graph, fold(events), Settings(slots=3), running)
         if not isinstance(decision, Probe):
             break
         fresh |= dict.fromkeys(decision.nodes, decision.fresh)

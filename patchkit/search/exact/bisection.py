@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from patchkit.search.decision import Answer, Candidate, Contradiction, Decision, Probe, Settings
-from patchkit.search.exact.chooser import choose_nodes
+from patchkit.search.exact.chooser import choose_nodes, least_bits
 from patchkit.search.exact.field import split
 from patchkit.search.graph import CommitGraph, positions
 from patchkit.search.state import State
@@ -94,11 +94,12 @@ def _search(graph: CommitGraph, state: State, settings: Settings, running: Colle
 def _why_no_further(graph: CommitGraph, state: State, settings: Settings, left: int) -> str:
     """Say why the suspects stay as they are: nothing is left to test, or no test is worth it."""
     untested = sum(name not in state.observations for name in graph.names(left))
-    if not untested or not settings.least_bits:
+    wanted = least_bits(settings, left)
+    if not untested or not wanted:
         return "only commits that cannot be tested are left"
     return (
         f"{untested} of the {left.bit_count()} suspects are untested, among commits that cannot be tested: no probe is "
-        f"expected to tell {settings.least_bits:g} bits"
+        f"expected to tell {wanted:g} bits"
     )
 
 

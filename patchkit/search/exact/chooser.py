@@ -21,6 +21,7 @@ from patchkit.search.skips import testable
 from patchkit.search.state import State
 
 POOL = 160  # nodes that several probes at once are chosen among: a part of a 160th is as good as an even one
+HOLE = 64  # suspects that several probes at once are worth to test one by one; vLLM's holes are of ten commits
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ def choose_nodes(
 ) -> dict[str, Explanation]:
     """Return the nodes to probe beside the running ones, best first; none when no node tells enough."""
     count = settings.slots - len(running)
-    ground = _survey(graph, state, settings, running)
     field = Field(cells, settings.prior)
+    ground = _survey(graph, state, replace(settings, least_bits=least_bits(settings, field.members)), running)
     if count > 1 or len(cells) > 1:
         ground = _thin(ground, field)
     chosen: list[int] = []
@@ -56,6 +57,15 @@ def choose_nodes(
         moved = _choose(ground, field, others)
         chosen[place] = chosen[place] if moved is None else moved
     return _explain(ground, field, chosen)
+
+
+def least_bits(settings: Settings, suspects: int) -> float:
+    """Return what a probe must be expected to tell to be worth it.
+
+    With several probes at once the one that ends first decides which are next, so where an early stop leaves the
+    suspects would be chance. Tested to the end, a hole of skipped commits has one answer whatever the order.
+    """
+    return 0.0 if settings.slots > 1 and suspects.bit_count() <= HOLE else settings.least_bits
 
 
 def _survey(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Ground:
