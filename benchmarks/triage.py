@@ -1,12 +1,14 @@
 """Measure reading a long log: `python -m benchmarks.triage [--megabytes N]`. Nothing is written but one temporary file.
 
-Three logs of the same length: a server that served and then died, one that fails a request in every block, and one that
-prints nothing but tracebacks. Beside them, what one would otherwise run: `grep -c Traceback`.
+Logs of the same length: a server that served and then died; one that fails a request in every block; one that starts
+and dies over and over; and eight workers that print nothing but tracebacks, traceback by traceback, line by line, and
+each with words of its own. Beside them, what one would otherwise run: `grep -c Traceback`.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import resource
 import subprocess
 import tempfile
@@ -23,6 +25,7 @@ METRICS = (
     b"(APIServer pid=1) INFO 11-29 12:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: 123.4 tokens/s, Avg "
     b"generation throughput: 90.4 tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 3.4%\n"
 )
+WORKER = "(Worker_TP2 pid=302) ERROR "
 FAILED = REQUEST.replace(b"200 OK", b"500 Internal Server Error")
 
 
@@ -34,6 +37,28 @@ def write_log(path: Path, unit: bytes, megabytes: int) -> None:
         for _ in range(max(1, megabytes * 1_000_000 // len(unit))):
             file.write(unit)
         file.write(end)
+
+
+def interleave_tracebacks(lines_at_once: int, *, own_words: bool) -> bytes:
+    """Return what eight workers print in two minutes, each a traceback a second, mixed by so many lines at once."""
+    record = [line for line in (LOGS / "d-e8m0-scales.log").read_text("utf-8").splitlines(True) if WORKER in line]
+    chance, mixed = random.Random(1), list[str]()
+    for second in range(120):
+        queues = [list(_told(record, rank, second, own_words)) for rank in range(8)]
+        while waiting := [queue for queue in queues if queue]:
+            queue = chance.choice(waiting)
+            mixed += queue[:lines_at_once]
+            del queue[:lines_at_once]
+    return "".join(mixed).encode()
+
+
+def _told(record: list[str], rank: int, second: int, own_words: bool) -> Iterator[str]:
+    """Yield a worker's traceback as another rank tells it."""
+    words = f"RuntimeError: request {second * 8 + rank}: " if own_words else "RuntimeError: "
+    clock = f"09:{second // 60:02}:{second % 60:02}"
+    for line in record:
+        moved = line.replace("Worker_TP2 pid=302", f"Worker_TP{rank} pid={300 + rank}").replace("09:00:32", clock)
+        yield moved.replace("RuntimeError: ", words)
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
@@ -50,7 +75,14 @@ def main() -> None:
     megabytes = parser.parse_args().megabytes
     serving = (REQUEST * 8 + METRICS) * 100
     traces = (LOGS / "d-e8m0-scales.log").read_bytes()
-    units = {"serving": serving, "a failed request a block": serving * 10 + FAILED, "tracebacks only": traces}
+    units = {
+        "serving": serving,
+        "a failed request a block": serving * 10 + FAILED,
+        "starts that fail": traces,
+        "tracebacks of 8 workers": interleave_tracebacks(10_000, own_words=False),
+        "the same, line by line": interleave_tracebacks(1, own_words=False),
+        "each with its own words": interleave_tracebacks(10_000, own_words=True),
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
         for name, unit in units.items():

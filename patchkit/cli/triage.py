@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,7 +86,7 @@ def _diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _cause_document(cause: RootCause, ranks_total: int) -> dict[str, Any]:
     frame = cause.frame
-    shown = None if frame is None else {**vars(frame), "path": frame.product_path or frame.path}
+    shown = None if frame is None else {**asdict(frame), "path": frame.product_path or frame.path}
     return {
         "kind": cause.kind or None,
         "sentence": cause.sentence,

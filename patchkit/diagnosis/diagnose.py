@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from patchkit.diagnosis.log.lines import LogLine, read_lines
-from patchkit.diagnosis.log.tracebacks import TracebackReader
+from patchkit.diagnosis.log.lines import read_lines
+from patchkit.diagnosis.log.prefixes import LogLine
+from patchkit.diagnosis.log.tracebacks import KnownSteps, TracebackReader
 from patchkit.diagnosis.progress import Progress, place_failure
 from patchkit.diagnosis.root_cause import Failures, RootCause
 
@@ -38,7 +39,7 @@ class _Start:
     """One start of the server, while it is read."""
 
     number: int
-    reader: TracebackReader = field(default_factory=TracebackReader)
+    reader: TracebackReader
     failures: Failures = field(default_factory=Failures)
     progress: Progress = field(default_factory=Progress)
     banners: set[tuple[str, str, str]] = field(default_factory=set)
@@ -72,12 +73,13 @@ def diagnose(blocks: Iterable[bytes]) -> Diagnosis:
 
     Memory does not grow with the log.
     """
-    start, failed = _Start(1), None
+    known = KnownSteps()
+    start, failed = _Start(1, TracebackReader(known)), None
     for line in read_lines(blocks):
         if start.begins_anew(line):
             last = start.finish()
             failed = last if last.root_cause else failed
-            start = _Start(start.number + 1)
+            start = _Start(start.number + 1, TracebackReader(known))
             start.begins_anew(line)
         start.read(line)
     last = start.finish()

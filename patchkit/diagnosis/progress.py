@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from patchkit.diagnosis.log.failure import Frame
-from patchkit.diagnosis.log.lines import LogLine
+from patchkit.diagnosis.log.prefixes import LogLine
 from patchkit.diagnosis.root_cause import RootCause
 
 # The stages of a start, in order.
@@ -86,6 +86,8 @@ FACTS = (
     ("quantization", re.compile(r"[ ,]quantization=(\w+)|'quantization': '([\w-]+)'")),
     ("kv_cache_dtype", re.compile(r"kv_cache_dtype=(\w+)")),
 )  # fmt: skip
+ERRORS = ("WARNING", "ERROR", "CRITICAL")
+FRAMES = ('  File "', "    ")
 FACT_WORDS = re.compile(r"serving model|with config|non-default args|Resolved arch|world.size|█  (?:version|model) ")
 
 
@@ -118,10 +120,18 @@ class Progress:
         return stage, self.done, FORWARD_ORDER.index(self.part) if self.part else -1
 
     def read(self, line: LogLine) -> None:
-        """Take what a line tells; stages only go forward."""
-        text = line.text
-        if not QUICK.search(text):
-            return
+        """Take what the lines of a record tell; stages only go forward.
+
+        Errors tell no progress; one of them, of `dump_input.py`, tells the configuration.
+        """
+        if line.level in ERRORS:
+            if "with config: " in line.text:
+                self._read_facts(line.text)
+        elif not line.text.startswith(FRAMES) and QUICK.search(line.text):
+            for text in line.text.split("\n"):
+                self._read_text(text)
+
+    def _read_text(self, text: str) -> None:
         if FACT_WORDS.search(text):
             self._read_facts(text)
         for pattern, stage in LINES:

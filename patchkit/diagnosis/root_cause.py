@@ -76,7 +76,8 @@ class Failures:
     @property
     def texts(self) -> tuple[str, ...]:
         """Return the text of each different failure, the cause's first."""
-        return tuple(group.first.text for group in sorted(self.groups.values(), key=lambda one: _order(one.first)))
+        groups = sorted(self.groups.values(), key=lambda one: _order(one.first))
+        return tuple(group.first.story.text for group in groups)
 
     def root_cause(self) -> RootCause | None:
         """Return the failure that counts most and stands first, or None when there is none but warnings."""
@@ -85,15 +86,15 @@ class Failures:
             return None
         group = min(groups, key=lambda one: _order(one.first))
         failure = group.first
-        kind = find_kind(failure.kind)
+        kind = find_kind(failure.story.kind)
         ranks = _sorted_ranks(group.ranks, failure)
         return RootCause(
             failure=failure,
-            kind=failure.kind,
+            kind=failure.story.kind,
             sentence=kind.sentence if kind else UNKNOWN,
             hint=kind.hint if kind else UNKNOWN_HINT,
             message=tell_message(failure),
-            frame=failure.frame,
+            frame=failure.story.frame,
             rank=_rank_name(failure) if failure.rank else failure.process,
             ranks=ranks,
             ranks_failed=len(ranks) + group.more,

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchkit.diagnosis.diagnose import Diagnosis, diagnose
-from patchkit.diagnosis.log.kinds import classify, classify_line
-from patchkit.diagnosis.log.lines import read_line
+from patchkit.diagnosis.log.classify import classify, classify_line
+from patchkit.diagnosis.log.prefixes import read_line
 from patchkit.diagnosis.matching import KnownIssue, match_issues, propose_signature
 from patchkit.diagnosis.progress import Change, compare
 from patchkit.diagnosis.root_cause import RootCause
@@ -322,7 +322,7 @@ def test_a_fix_moves_the_failure_on_and_back() -> None:
 def test_a_proposed_signature_finds_the_failure_again_with_other_numbers() -> None:
     first, second = (cause_of(worker(0, "12:00:00", f"ValueError: bad [x] {n} of 8", MODEL)) for n in (3, 71))
     issue = KnownIssue("mine", "mine", (propose_signature(first),))
-    assert match_issues([second.failure.text], [issue])[0].is_cause
+    assert match_issues([second.failure.story.text], [issue])[0].is_cause
 
 
 def test_a_match_of_another_failure_is_told_as_such() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from patchkit.diagnosis.diagnose import Diagnosis, diagnose
 from patchkit.diagnosis.log.kinds import KINDS, find_kind
-from patchkit.diagnosis.log.lines import read_line
+from patchkit.diagnosis.log.prefixes import read_line
 from patchkit.diagnosis.matching import KnownIssue, match_issues
 from patchkit.recipe.load import load_issue
 

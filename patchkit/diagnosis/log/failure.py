@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 # Frames that only hand a call on: where an error passes through, never where it comes from.
 WRAPPERS = re.compile(
@@ -37,13 +38,13 @@ class Frame:
     function: str
     code: str = ""
 
-    @property
+    @cached_property
     def product_path(self) -> str:
         """Return the path from vllm/ (or vllm_ascend/ …) on, '' for other code."""
         match = PRODUCT.search(self.path.replace("\\", "/"))
         return match.group(1) if match else ""
 
-    @property
+    @cached_property
     def wraps(self) -> bool:
         """Return whether the frame only hands a call on."""
         return bool(WRAPPERS.match(self.product_path))
@@ -69,10 +70,9 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """What one process told: a chain of exceptions, first raised first, or one fatal line.
+class Story:
+    """What was told, whoever told it and when: a chain of exceptions, first raised first, or one fatal line.
 
-    `stamp` and `line` say where it stands, `repeats` on how many more ranks Ray saw it.
     `kind` is the name of its kind (`kinds.KINDS`), '' for one that is not known.
     """
 
@@ -80,14 +80,8 @@ class Failure:
     root: Raised
     weight: Weight
     kind: str
-    process: str
-    rank: str
-    host: str
-    stamp: str
-    line: int
-    repeats: int = 0
 
-    @property
+    @cached_property
     def frame(self) -> Frame | None:
         """Return the innermost frame in product code that is not a mere wrapper; without one, the innermost at all.
 
@@ -100,7 +94,7 @@ class Failure:
         own = [frame for frame in product if not frame.wraps]
         return next(iter(own[-1:] or product[-1:] or frames[-1:]), None)
 
-    @property
+    @cached_property
     def identity(self) -> tuple[str, str, str]:
         """Return what is the same for the same failure on another rank or in another run: numbers do not count."""
         frame = self.frame
@@ -117,3 +111,39 @@ class Failure:
             ]
             parts.append(str(raised))
         return "\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A story with the process that told it; `stamp` and `line` say where it stands in the log.
+
+    `repeats`: on how many more ranks Ray saw it.
+    """
+
+    story: Story
+    process: str
+    rank: str
+    host: str
+    stamp: str
+    line: int
+    repeats: int = 0
+
+    @property
+    def chain(self) -> tuple[Raised, ...]:
+        """Return the exceptions, first raised first."""
+        return self.story.chain
+
+    @property
+    def root(self) -> Raised:
+        """Return the exception that tells the cause."""
+        return self.story.root
+
+    @property
+    def weight(self) -> Weight:
+        """Return how much it says about the cause."""
+        return self.story.weight
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Return the story's identity."""
+        return self.story.identity

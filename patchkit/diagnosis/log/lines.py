@@ -1,19 +1,17 @@
-"""Bytes of a log → lines with their writer: who wrote it, on which rank, when, and the text behind all prefixes.
+"""Bytes of a log → its records: the lines that one writer wrote at once, or single lines where that cannot be told.
 
-Logs of many processes reach one file through docker, kubectl, journald, slurm, Ray and vLLM, and each puts a prefix in
-front. Most of a long log are requests that were served: blocks without any telling word are skipped.
+Most of a long log are requests that were served, or the same traceback from every rank. Blocks without any telling word
+are skipped; a prefix is read once, and the lines that begin with the same characters are taken with it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
 
-MOST_LINE_CHARACTERS = 16_000  # the rest of a longer line (a config, a base64 image) tells nothing and costs memory
-MOST_PREFIXES = 8  # docker + compose + slurm + Ray + vLLM's two are six
+from patchkit.diagnosis.log.prefixes import MOST_LINE_CHARACTERS, LogLine, read_line, read_record
+
 HEAD_BYTES = 8_000_000  # read in any case: start-up is told here in many small words
 # Words without which a block of vLLM's log tells neither a failure nor progress; each word costs one pass over the log.
 TELLING = (
@@ -28,62 +26,27 @@ TELLING = (
     b"Capturing CUDA graphs",
     b"startup complete",
 )
+QUIET = ("DEBUG", "INFO")  # their records are lines: what a start says is looked at line by line
+MOST_PREFIX_CHARACTERS = 400
+MOST_HEADS = 4096
+PLAIN = "\n"  # stands for the prefix of a record that bypassed the logger; no prefix has it
 
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-PROCESS = re.compile(r"\((?P<name>[A-Za-z_][\w.]*(?: [A-Z]\w*)?) pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?")
-USUAL = re.compile(  # vLLM's own two prefixes, which nearly all lines have, read in one go; no further prefix behind
-    r"\((\w+) pid=(\d+)\) (?:(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
-    r"(?: (\d\d)-(\d\d) (\d\d:\d\d:\d\d) \[([\w./]+:\d+)\] ?|:\s+))?(?![(\[{]|\d|[A-Z]+:? )"
+# Parts of seconds before vLLM's own prefix make every prefix another one, and nothing is told by them.
+FRACTION = re.compile(
+    r"^((?:\[pod/\S{1,200}\] |\S{1,100} +\| )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)[.,]\d+(?=Z|[+-]\d\d:?\d\d| )",
+    re.MULTILINE,
 )
-RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]: ?")
-POD = re.compile(r"\[(?P<host>pod/[\w./-]+)\] ")
-ISO_TIME = re.compile(
-    r"\[?(?P<month>\d\d(?=-\d\d[T ]))?(?:\d{4}-(?P<month2>\d\d))?-(?P<day>\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)"
-    r"(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:out|err) [FP])? "
-)
-TASK = re.compile(r" {0,3}(?P<rank>\d{1,5}): (?!\d)")
-HEADER = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? "
-    r"\[(?P<place>[^\]]{1,200}:\d+)\] ?"
-)
-COMPOSE = re.compile(r"(?P<host>[A-Za-z0-9][\w./-]{0,100}) *\| ")
-JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w@./-]+(?:\[\d+\])?: ")
-BARE_LEVEL = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):\s+")
-FOREIGN = re.compile(  # whatever else stands in front of what is surely vLLM's own
-    r".{1,120}?(?=\((?:Worker|EngineCore|APIServer|RayWorker)\w* pid=\d"
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
-)
-WORD = re.compile(r"[A-Za-z][\w./-]*")
-REPEATED = re.compile(r" ?\[repeated (\d+)x across cluster\].*$")
-WORKER_RANK = re.compile(r"_(DP|PP|PCP|TP)(\d+)")
-SPAWNED = re.compile(r"(?:Vllm|Ray)?Worker(?:Proc)?-(\d+)$")
-
-
-class LogLine(NamedTuple):
-    """One line. `number` counts from 1; `writer` tells processes apart; `rank` is '' where no prefix tells it.
-
-    `level` and `place` (`core.py:1330`) are those of vLLM's logger, '' for output that bypassed it. `stamp` sorts as
-    time (`11-29 12:00:00`), '' when unknown. `repeats`: on how many more ranks Ray saw the same line.
-    """
-
-    number: int
-    writer: str
-    process: str
-    rank: str
-    host: str
-    level: str
-    place: str
-    stamp: str
-    text: str
-    repeats: int
+INDENTED = re.compile(r"[ \t]{2,}[^\s\d]")  # a frame or its code: no prefix begins so
 
 
 def read_lines(blocks: Iterable[bytes]) -> Iterator[LogLine]:
-    """Yield the lines of a log that may tell something, from its bytes in blocks of any size.
+    """Yield the records of a log that may tell something, from its bytes in blocks of any size.
 
     A block after a telling one is read as well, so that what belongs to a traceback is not lost. Memory: two blocks.
     """
     number, seen, rest, after_telling = 1, 0, b"", True
+    records = _Records()
     for block in blocks:
         end = block.rfind(b"\n") + 1
         seen += len(block)
@@ -93,123 +56,123 @@ def read_lines(blocks: Iterable[bytes]) -> Iterator[LogLine]:
         whole, rest = rest + block[:end], block[end : end + MOST_LINE_CHARACTERS * 4]
         telling = seen < HEAD_BYTES or any(word in whole for word in TELLING)
         if telling or after_telling:
-            yield from _split(whole, number)
+            yield from records.read(whole, number)
         number, after_telling = number + whole.count(b"\n"), telling
-    yield from _split(rest, number)
+    yield from records.read(rest, number)
 
 
-def _split(data: bytes, number: int) -> Iterator[LogLine]:
-    """Yield the lines of whole lines of bytes; a progress bar's carriage returns end lines without being counted."""
-    text = data.decode("utf-8", errors="replace")
+@dataclass(slots=True)
+class _Record:
+    """Lines with the same prefix: what it says of their writer, their texts and numbers."""
+
+    about: LogLine
+    texts: list[str]
+    numbers: list[int]
+
+    def join(self) -> LogLine:
+        numbers = tuple(self.numbers)
+        return self.about._replace(number=numbers[0], text="\n".join(self.texts), numbers=numbers)
+
+
+class _Records:
+    """Puts the lines of a block together to records; knows the prefixes that it has seen. Memory: those, and a block.
+
+    Lines of several writers may be interleaved: each goes to the record that its writer is in the middle of. All
+    records end where a line comes that is none of an error.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[str, LogLine] = {}
+        self._open: dict[str, _Record] = {}  # by prefix
+        self._current: dict[str, _Record] = {}  # by writer
+
+    def read(self, data: bytes, number: int) -> Iterator[LogLine]:
+        """Yield the records of whole lines of bytes; a progress bar's carriage returns end lines that do not count."""
+        text = _clean(data.decode("utf-8", errors="replace"))
+        lines = text.split("\n")
+        odd = "\r" in text or "x across cluster]" in text or max(map(len, lines)) > MOST_LINE_CHARACTERS
+        head, record = "", None
+        for place, line in enumerate(lines, number):
+            if odd and _is_odd(line):
+                yield from self._end()
+                yield from _read_odd(line, place)
+                record = None
+                continue
+            if record is None or not line.startswith(head):
+                head = _find_head(line)
+                record = self._open.get(head)
+                if record is None or self._current[record.about.writer] is not record:
+                    record = None
+                    if line:
+                        yield from self._begin(head, line, place)
+                    continue
+            record.texts.append(line[len(head) :])
+            record.numbers.append(place)
+        yield from self._end()
+
+    def _begin(self, head: str, line: str, place: int) -> Iterator[LogLine]:
+        """Take a line that is not of the record that its prefix has open."""
+        known = self._heads.get(head)
+        plain = None if known else self._open.get(PLAIN)
+        if plain and self._current[plain.about.writer] is plain and (text := _indented(plain.about.text, line)):
+            plain.texts.append(text)
+            plain.numbers.append(place)
+            return
+        if known is None and line[0] == "{":
+            yield from self._end()
+            yield from _read_odd(line, place)
+            return
+        read = known or read_line(line, place)
+        prefix = head if known else line[: len(line) - len(read.text)] if line.endswith(read.text) else ""
+        if known is None and read.place and prefix == head:
+            if len(self._heads) >= MOST_HEADS:
+                self._heads.clear()
+            self._heads[head] = known = read
+        key, text = (head, line[len(head) :]) if known else (PLAIN, read.text)
+        if key in self._open or read.level in QUIET:
+            yield from self._end()
+        if read.level in QUIET:
+            yield read._replace(number=place, text=text)
+        else:
+            self._open[key] = self._current[read.writer] = _Record(read._replace(text=prefix), [text], [place])
+
+    def _end(self) -> Iterator[LogLine]:
+        """Yield the records that are open, and begin anew."""
+        for record in self._open.values():
+            yield record.join()
+        self._open.clear()
+        self._current.clear()
+
+
+def _find_head(line: str) -> str:
+    """Return what may be a line's prefix: up to the place in the code that vLLM's logger names."""
+    opens = line.find(" [", 0, MOST_PREFIX_CHARACTERS // 2)
+    end = line.find("] ", opens, MOST_PREFIX_CHARACTERS) if opens >= 0 else -1
+    return line[: end + 2] if end >= 0 else ""
+
+
+def _indented(prefix: str, line: str) -> str:
+    """Return the rest of a line behind a prefix if it is a frame or its code, else ''."""
+    return line[len(prefix) :] if line.startswith(prefix) and INDENTED.match(line, len(prefix)) else ""
+
+
+def _clean(text: str) -> str:
+    """Return the text without colours, the line ends of Windows and parts of seconds."""
     if "\x1b" in text:
         text = ANSI.sub("", text)
-    for offset, line in enumerate(text.split("\n")):
-        for part in line[: MOST_LINE_CHARACTERS * 4].split("\r"):
-            if part.startswith("{") and '"message"' in part:
-                yield from _read_record(part, number + offset)
-            elif part:
-                yield read_line(part[:MOST_LINE_CHARACTERS], number + offset)
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    return FRACTION.sub(r"\1", text) if FRACTION.match(text) else text
 
 
-def read_line(text: str, number: int = 1) -> LogLine:
-    """Return a line with its prefixes read."""
-    usual = USUAL.match(text)
-    if usual:
-        name, pid, level, month, day, clock, place = usual.groups()
-        stamp = f"{month}-{day} {clock}" if month else ""
-        writer, rank = _identity(name, pid, "", "")
-        return LogLine(number, writer, name, rank, "", level or "", place or "", stamp, text[usual.end() :], 0)
-    return _read_unusual(text, number)
+def _is_odd(line: str) -> bool:
+    return "\r" in line or "x across cluster]" in line or len(line) > MOST_LINE_CHARACTERS
 
 
-def _read_unusual(text: str, number: int) -> LogLine:
-    if text.startswith('{"log":'):
-        text = _docker_json(text)
-    repeats = 0
-    if "x across cluster]" in text and (repeated := REPEATED.search(text)):
-        repeats, text = int(repeated.group(1)[:6]), text[: repeated.start()]
-    found: dict[str, str] = {}
-    for _ in range(MOST_PREFIXES):
-        match = _prefix(text)
-        if match is None:
-            text, foreign = _cut_foreign(text)
-            if not foreign:
-                break
-            found.setdefault("host", foreign)
-            continue
-        found.update({name: part for name, part in match.groupdict().items() if part})
-        text = text[match.end() :]
-        if match.re is HEADER or match.re is BARE_LEVEL:
-            break
-    process, host, month = found.get("name", ""), found.get("host", ""), found.get("month") or found.get("month2", "")
-    writer, rank = _identity(process, found.get("pid", ""), host, found.get("rank", ""))
-    stamp = f"{month}-{found['day']} {found['clock']}" if month else ""
-    level, place = found.get("level", ""), found.get("place", "")
-    return LogLine(number, writer, process, rank, host, level, place, stamp, text, repeats)
-
-
-def _prefix(text: str) -> re.Match[str] | None:
-    """Return the prefix that a text begins with; the first character tells which ones it may be."""
-    first = text[:1]
-    if first == "(":
-        return PROCESS.match(text)
-    if first == "[":
-        return RANK.match(text) or POD.match(text) or ISO_TIME.match(text)
-    if first.isdigit():
-        return ISO_TIME.match(text) or TASK.match(text) or COMPOSE.match(text)
-    if first == " ":
-        return TASK.match(text)
-    if "A" <= first <= "Z":
-        return HEADER.match(text) or BARE_LEVEL.match(text) or JOURNAL.match(text) or COMPOSE.match(text)
-    return COMPOSE.match(text) if first.isalpha() else None
-
-
-def _cut_foreign(text: str) -> tuple[str, str]:
-    """Return the text from vLLM's own prefix on, and the last word before it; '' where there is nothing to cut."""
-    match = FOREIGN.match(text) if " pid=" in text or " [" in text else None
-    if match is None:
-        return text, ""
-    return text[match.end() :], (WORD.findall(match.group()) or ["?"])[-1]
-
-
-def _read_record(text: str, number: int) -> Iterator[LogLine]:
-    """Yield the lines of a record of vLLM's JSON logger, or the text as a line where it is none."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict) or "levelname" not in record:
-        yield read_line(text[:MOST_LINE_CHARACTERS], number)
-        return
-    process = str(record.get("processName", ""))[:100]
-    writer, rank = _identity(process, str(record.get("process", ""))[:20], "", "")
-    time = ISO_TIME.match(f"{record.get('asctime', '')} ")
-    stamp = f"{time['month'] or time['month2']}-{time['day']} {time['clock']}" if time else ""
-    level, place = str(record["levelname"]), str(record.get("name", ""))
-    for line in f"{record.get('message', '')}\n{record.get('exc_info') or ''}".rstrip().split("\n"):
-        yield LogLine(number, writer, process, rank, "", level, place, stamp, line[:MOST_LINE_CHARACTERS], 0)
-
-
-@lru_cache(maxsize=4096)
-def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
-    """Return what tells the writer apart, and the name of its rank."""
-    writer = f"{host}/{process}/{pid}/{rank}"
-    parallel = " ".join(f"{kind}{index}" for kind, index in WORKER_RANK.findall(process))
-    if parallel:
-        return writer, parallel
-    spawned = SPAWNED.match(process)
-    if rank or spawned:
-        return writer, f"rank {int(rank or (spawned[1] if spawned else 0))}"
-    if process == "Worker" or process.startswith("RayWorker"):  # before vLLM has set up its groups, or for good
-        return writer, f"pid {pid}" + (f" on {host}" if host else "")
-    return writer, ""
-
-
-def _docker_json(text: str) -> str:
-    """Return the line within a record of docker's json-file driver, or the record where it is none."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    inner = record.get("log") if isinstance(record, dict) else None
-    return inner.rstrip("\r\n") if isinstance(inner, str) else text
+def _read_odd(line: str, number: int) -> Iterator[LogLine]:
+    """Yield the lines of a progress bar, of a JSON record, or the beginning of an endless line."""
+    for part in line[: MOST_LINE_CHARACTERS * 4].split("\r"):
+        if part.startswith("{") and '"message"' in part:
+            yield from read_record(part, number)
+        elif part:
+            yield read_line(part[:MOST_LINE_CHARACTERS], number)
