@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchkit.search import Answer, Costs, Probe, Settings, build_chain, decide, fold
-from patchkit.search.costs import plan_builds
+from patchkit.search.costs import Line, plan_builds
 from tests.search.oracle import World, chain, worlds
 
 KEYS = st.lists(st.integers(0, 1), min_size=3, max_size=40)
@@ -163,3 +163,36 @@ def test_flaky_runs_stay_where_a_build_is_and_still_find_the_culprit() -> None:
     assert isinstance(decision, Answer)
     assert decision.first_bad == "c61"
     assert builds <= 4
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_what_is_ahead_on_a_short_line_is_what_trying_everything_finds(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 12))
+    setups = list(itertools.accumulate(data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))))
+    price = {setup: data.draw(st.sampled_from([0.0, 5.0, 40.0])) for setup in setups}
+    masses = data.draw(st.lists(st.floats(0.01, 1), min_size=count - 1, max_size=count - 1))
+    line = Line(setups, [price[setup] for setup in setups], masses, 1.0)
+
+    def paid(good: int, middle: int, bad: int) -> float:
+        probed = {setups[place] for place in (good, bad) if 0 < place < count - 1}
+        return 1.0 + (0.0 if setups[middle] in probed else price[setups[middle]])
+
+    def choices(good: int, bad: int) -> list[float]:
+        weight = sum(masses[good:bad])
+        return [weight * paid(good, at, bad) + least(good, at) + least(at, bad) for at in range(good + 1, bad)]
+
+    @cache
+    def least(good: int, bad: int) -> float:
+        return min(choices(good, bad), default=0.0)
+
+    ahead = line.seconds_ahead()
+    assert len(ahead) == count - 2
+    assert all(math.isclose(one, other) for one, other in zip(ahead, choices(0, count - 1), strict=True))
+
+
+def test_a_search_takes_exactly_the_minutes_of_the_exact_programme() -> None:
+    rng = random.Random(3)
+    keys = keys_of([int(rng.random() < 0.1) for _ in range(59)])
+    ours = statistics.mean(spend(keys, culprit, 40.0) for culprit in range(1, 59))
+    assert math.isclose(ours, least(keys, 40.0))

@@ -3,9 +3,9 @@
 With one probe at a time and equal costs that is git's midpoint, max min(reach, n - reach), of the suspects' prior
 weight where some are likelier than others. With several probes it is greedy joint information: the running probes cut
 the suspects into cells, and the next one is chosen to cut those. Information counts with the chance that the probe
-gives an answer at all. Where builds cost, the cost to go of suspects S is V(S) = t_test H(S) + (builds ahead, see
-`costs`), and the best node is that of least cost(v) + E V after v. That holds on a line and for one probe at a time;
-otherwise the best node is that of most information a second.
+gives an answer at all. Where builds cost, the best node is that of least cost(v) + E V after v, on a line and for one
+probe at a time: V is exact for few suspects without skips (`costs.interval`), else V(S) = t_test H(S) + (builds ahead,
+see `costs.builds`). Otherwise the best node is that of most information a second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchkit.search.costs import BuildPlan, Costs, plan_builds
+from patchkit.search.costs import MOST_EXACT, Costs, Line, plan_builds
 from patchkit.search.decision import Explanation, Settings
 from patchkit.search.exact.field import Field
 from patchkit.search.graph import CommitGraph, positions
@@ -34,6 +34,7 @@ class Ground:
     costs: Costs | None
     is_level: bool
     least_bits: float
+    is_alone: bool  # one probe at a time
 
     def seconds(self, at: int) -> float:
         """Return what a probe costs; 0 when nothing is known of costs."""
@@ -74,7 +75,8 @@ def _survey(graph: CommitGraph, state: State, settings: Settings, running: Colle
     known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
     costs = settings.costs.with_setups(running) if settings.costs else None
     is_level = costs is None or costs.is_level
-    return Ground(graph, untested, testable(len(graph.nodes), known), costs, is_level, settings.least_bits)
+    chances = testable(len(graph.nodes), known)
+    return Ground(graph, untested, chances, costs, is_level, settings.least_bits, is_alone=settings.slots == 1)
 
 
 def _thin(ground: Ground, field: Field) -> Ground:
@@ -117,19 +119,33 @@ def _score(ground: Ground, field: Field, bits: Mapping[int, float], chosen: Sequ
     seconds = {at: costs.seconds(ground.graph.nodes[at]) for at in bits}
     if len(field.cells) > 1 or not ground.graph.is_line:
         return {at: told / max(seconds[at], 1e-9) for at, told in bits.items()}
-    plan = _plan(ground.graph, costs, field)
+    if ground.is_alone and field.members.bit_count() <= MOST_EXACT and min(ground.chances) == 1:
+        return _score_exactly(ground.graph, costs, field, bits)
+    plan = plan_builds(ground.graph, costs, _masses(ground.graph, field))
     test = costs.test_seconds
     return {at: test * told + ground.chances[at] * plan.savings[at] - seconds[at] for at, told in bits.items()}
 
 
-def _plan(graph: CommitGraph, costs: Costs, field: Field) -> BuildPlan:
+def _score_exactly(graph: CommitGraph, costs: Costs, field: Field, among: Collection[int]) -> dict[int, float]:
+    """Return the expected seconds to the answer, negative, by the position that is probed next; of a line."""
+    suspects = list(positions(field.members))
+    start, stop = suspects[0], suspects[-1] + 1
+    names = (graph.good, *graph.nodes)[start : stop + 1]
+    seconds = [costs.setup_seconds(name) for name in names]
+    masses = _masses(graph, field)[start:stop]
+    ahead = Line([costs.setup(name) for name in names], seconds, masses, costs.test_seconds).seconds_ahead()
+    return {at: -ahead[at - start] for at in among}
+
+
+def _masses(graph: CommitGraph, field: Field) -> list[float]:
+    """Return the chance of each position to be the culprit."""
     masses = [0.0] * len(graph.nodes)
     for shares in field.parts():
         for share in shares:
             for at in positions(share.members):
                 masses[at] = share.weight
     total = sum(masses)
-    return plan_builds(graph, costs, [mass / total for mass in masses])
+    return [mass / total for mass in masses]
 
 
 def _explain(ground: Ground, field: Field, chosen: Sequence[int]) -> dict[str, Explanation]:
