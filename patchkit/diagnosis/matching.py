@@ -14,7 +14,10 @@ MOST_SIGNATURE_CHARACTERS = 120
 
 @dataclass(frozen=True)
 class KnownIssue:
-    """An issue of the library, with what helps against it. `recipes` are those that select a repro of it."""
+    """An issue of the library, with what helps against it. `recipes` are those that select a repro of it.
+
+    `upstream`: whose fault it is, `vllm` or a plugin of it.
+    """
 
     slug: str
     title: str
@@ -22,6 +25,7 @@ class KnownIssue:
     links: tuple[str, ...] = ()
     patches: tuple[str, ...] = ()
     recipes: tuple[str, ...] = ()
+    upstream: str = "vllm"
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,13 @@ class Match:
 
 
 def match_issues(texts: Sequence[str], issues: Iterable[KnownIssue]) -> tuple[Match, ...]:
-    """Return the issues that the failures' texts show, those of the first text (the root cause) first."""
+    """Return the issues that the failures' texts show, those of the first text (the root cause) first.
+
+    A plugin that replaces a method of vLLM keeps its words: where an issue of a plugin claims a failure, vLLM's do not.
+    """
     found = [match for issue in issues if (match := _match(texts, issue))]
+    plugins = {match.is_cause for match in found if match.issue.upstream != "vllm"}
+    found = [match for match in found if match.issue.upstream != "vllm" or match.is_cause not in plugins]
     return tuple(sorted(found, key=lambda one: (not one.is_cause, one.issue.slug)))
 
 

@@ -59,6 +59,8 @@ FUNCTIONS = {
     "capture_model": "graph capture",
     "execute_model": "serving",
 }
+# The loop of an engine core that has started: whatever is below it failed while serving.
+SERVING = ("run_busy_loop", "_process_engine_step")
 # Parts of a layer in the order in which a forward pass meets them, by the path or function of a frame.
 PARTS = (
     ("embedding", re.compile(r"vocab_parallel_embedding|:embed")),
@@ -166,7 +168,8 @@ def place_failure(progress: Progress, cause: RootCause | None) -> Progress:
     part = part_of(own) if stage in ("profile run", "graph capture", "serving", "post-processing", "") else ""
     if not stage or stage == progress.stage:
         return Progress(progress.stage, progress.done, progress.total, part, progress.facts)
-    if stage == "serving" and progress.stage != "serving":  # a warm-up runs the model as a request does
+    looped = any(frame.function.rpartition(".")[2] in SERVING for frame in frames)
+    if stage == "serving" and progress.stage != "serving" and not looped:  # a warm-up runs the model as a request does
         return Progress(progress.stage, progress.done, progress.total, part, progress.facts)
     return Progress(stage, 0, 0, part, progress.facts)
 
@@ -176,6 +179,8 @@ def _stage_of(frames: Iterable[Frame]) -> str:
     found = ""
     for frame in frames:
         name = frame.function.rpartition(".")[2]
+        if name in SERVING:
+            return "serving"
         if name in FUNCTIONS and (frame.product_path or "/" not in frame.path):
             found = FUNCTIONS[name]
     return found

@@ -30,7 +30,7 @@ class FailureGroup:
         """Count a failure in; the earliest one, and the one that counts most, stands for all."""
         self.count += 1
         self.more = max(self.more, failure.repeats)
-        if failure.rank and len(self.ranks) < MOST_RANKS:
+        if failure.rank and not failure.story.by_ray and len(self.ranks) < MOST_RANKS:
             self.ranks[_rank_name(failure)] = None
         if _order(failure) < _order(self.first):
             self.first = failure

@@ -101,7 +101,7 @@ def load_known_issues(toolkit: Toolkit, library: Library) -> tuple[KnownIssue, .
             continue
         names = tuple(one.path.parent.name for one in recipes if slug in one.issues)
         helping = tuple(patches.get(slug, ()))
-        known.append(KnownIssue(slug, issue.title, issue.log_signatures, issue.links, helping, names))
+        known.append(KnownIssue(slug, issue.title, issue.log_signatures, issue.links, helping, names, issue.upstream))
     return tuple(known)
 
 

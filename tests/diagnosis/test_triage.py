@@ -18,6 +18,7 @@ from patchkit.diagnosis.log.prefixes import read_line
 from patchkit.diagnosis.matching import KnownIssue, match_issues, propose_signature
 from patchkit.diagnosis.progress import Change, compare
 from patchkit.diagnosis.root_cause import RootCause
+from patchkit.recipe.load import load_issue
 
 SITE = "/usr/lib/python3/dist-packages"
 
@@ -212,6 +213,20 @@ def test_a_traceback_without_its_end_still_names_the_place() -> None:
 def test_docker_json_records_are_read() -> None:
     line = read_line('{"log":"(Worker_TP1 pid=4) ERROR 11-29 12:00:00 [a.py:1] x\\n","stream":"stderr","time":"t"}')
     assert (line.rank, line.level, line.text) == ("TP1", "ERROR", "x")
+
+
+def test_the_host_of_a_json_record_tells_two_pods_apart() -> None:
+    record = {"kubernetes": {"pod_name": "vllm-1"}, "log": "(Worker_TP1 pid=4) ERROR 11-29 12:00:00 [a.py:1] x\n"}
+    line = read_line(json.dumps(record))
+    assert (line.rank, line.host, line.text) == ("TP1", "vllm-1", "x")
+    assert read_line(json.dumps({"msg": "(EngineCore pid=4) x"})).process == "EngineCore"
+
+
+def test_the_message_of_a_wrapper_alone_shows_the_issue() -> None:
+    """All that the title of a bug report has."""
+    issue = load_issue(Path(__file__).parents[2] / "issues" / "e8m0-triton-scale").issue
+    texts = read("RuntimeError: Worker failed with error ''float8_e8m0fnu'', please check the stack trace").texts
+    assert match_issues(texts, [KnownIssue("e8m0-triton-scale", issue.title, issue.log_signatures)])
 
 
 def test_records_of_the_json_logger_are_read_with_their_traceback() -> None:

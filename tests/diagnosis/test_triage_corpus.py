@@ -7,6 +7,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from patchkit.diagnosis.diagnose import Diagnosis, diagnose
 from patchkit.diagnosis.log.kinds import KINDS, find_kind
 from patchkit.diagnosis.log.prefixes import read_line
 from patchkit.diagnosis.matching import KnownIssue, match_issues
+from patchkit.diagnosis.progress import Change, compare
 from patchkit.recipe.load import load_issue
 
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
@@ -24,13 +26,30 @@ SHIPPED = sorted((Path(__file__).parents[2] / "issues").glob("*/issue.yaml"))
 # Which log is of which issue, by vLLM's own words; the shipped issues are held against the same logs below.
 SIGNATURES = {
     "auto-functionalized-e8m0": "auto_functionalized was not removed",
+    "deepgemm-sm12x-support": r"layout\.hpp:\d+\): Unknown (SF transformation|recipe)",
     "deepgemm-fp8-einsum": r"fp8_einsum[\s\S]{0,2000}Assertion error \([^)]*(layout|einsum)\.hpp:\d+\)",
     "deepgemm-unsupported-arch": r"hyperconnection\.hpp:\d+.*Unsupported architecture",
+    "e8m0-triton-scale": r"KeyError: 'float8_e8m0fnu'",
     "e8m0-scale-dtype": r"b_scales\.scalar_type\(\) ==.*ScalarType::Float",
     "moe-config-check": r"assert (self\.)?intermediate_size %|EPLB currently only supports even distribution of",
+    "routed-expert-capture-ascend": r"vllm_ascend/.*capture\.py\", line \d+, in capture",
     "routed-expert-capture-layout": r"RoutedExpertsCapturer: unexpected topk_ids batch dim \d+",
 }
-ISSUES = [KnownIssue(slug, slug, (signature,)) for slug, signature in SIGNATURES.items()]
+ISSUES = [
+    KnownIssue(slug, slug, (signature,), upstream="vllm-ascend" if slug.endswith("-ascend") else "vllm")
+    for slug, signature in SIGNATURES.items()
+]
+# How bringing up new hardware goes: each fix shows the next blocker.
+BLOCKERS = (
+    "c3-unknown-sf-transformation",
+    "c1-mhc-unsupported-arch",
+    "d-e8m0-triton-l20",
+    "c2-fp8-einsum",
+    "b-capture-layout",
+    "c3-unknown-recipe",
+    "journald-graph-capture-oom",
+    "illegal-memory-access",
+)
 
 
 def expected(path: Path) -> dict[str, Any]:
@@ -97,7 +116,9 @@ def test_no_issue_claims_another_ones_log() -> None:
     An issue that the corpus does not know may be about several logs, but of one family only: then it is a wider issue.
     """
     shipped = [load_issue(path.parent) for path in SHIPPED]
-    known = [KnownIssue(one.slug, one.issue.title, one.issue.log_signatures) for one in shipped]
+    known = [
+        KnownIssue(one.slug, one.issue.title, one.issue.log_signatures, upstream=one.issue.upstream) for one in shipped
+    ]
     claimed: dict[str, set[str]] = defaultdict(set)
     for path in LOGS:
         texts = diagnose(blocks(path.read_bytes())).texts
@@ -116,7 +137,18 @@ def test_a_shipped_issue_of_the_corpus_is_found_by_its_own_signatures(path: Path
     known = [KnownIssue(issue.slug, issue.issue.title, issue.issue.log_signatures)]
     for log in own:
         assert match_issues(diagnose(blocks(log.read_bytes())).texts, known), log.name
-    assert own or issue.slug not in SIGNATURES
+    claimed = [log for log in LOGS if match_issues(diagnose(blocks(log.read_bytes())).texts, known)]
+    assert bool(claimed) == bool(issue.issue.log_signatures)
+
+
+def test_each_fix_on_new_hardware_is_told_to_have_moved_the_failure_on() -> None:
+    found = [diagnose([(Path(__file__).parent / "logs" / f"{stem}.log").read_bytes()]) for stem in BLOCKERS]
+    told = [(one.progress, one.root_cause) for one in found]
+    for older, newer in pairwise(told):
+        assert compare(older, newer) is Change.MOVED_ON
+        assert compare(newer, older) is Change.WENT_BACK
+    healthy = diagnose([(Path(__file__).parent / "logs" / "healthy.log").read_bytes()])
+    assert {compare(one, (healthy.progress, None)) for one in told} == {Change.GONE}
 
 
 @pytest.mark.parametrize("path", LOGS, ids=NAMES)

@@ -101,6 +101,11 @@ class Story:
         where = f"{frame.product_path or frame.path}:{frame.function}" if frame else ""
         return self.root.type, VARIABLE.sub("N", self.root.message[:300]), where
 
+    @cached_property
+    def by_ray(self) -> bool:
+        """Return whether Ray told it of a worker, in the process that waited for that one."""
+        return any(raised.type.startswith("ray.exceptions.") for raised in self.chain)
+
     @property
     def text(self) -> str:
         """Return the chain and its frames as text, as signatures are searched in."""

@@ -262,6 +262,21 @@ KINDS = (
         alone=True,
     ),
     Kind(
+        "npu-error",
+        r"call aclnn\w+ failed|\bERR\d{5} (?:OPS|PTA|DIST|GRAPH)|\bE[A-Z\d]\d{4}: (?:Inner Error|\[PID)"
+        r"|npuSynchronizeDevice|\bACL_ERROR|acl error|rtStreamSynchronize",
+        ("aclnn", "err", "inner error", "[pid", "npusync", "acl", "rtstream"),
+        "an operator of the NPU failed",
+        "run again with ASCEND_LAUNCH_BLOCKING=1 to see the call that failed; plog under ~/ascend/log has its words",
+    ),
+    Kind(
+        "spawn-without-guard",
+        r"start a new process before the",
+        ("new process",),
+        "the script starts the engine while it is imported, and worker processes import it again",
+        "put its code below `if __name__ == '__main__':`",
+    ),
+    Kind(
         "abort",
         r"^terminate called after throwing|Fatal Python error: Aborted|exit code: -6\b|': -6\b",
         ("terminate", "fatal python", "-6"),

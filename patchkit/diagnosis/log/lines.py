@@ -162,6 +162,8 @@ def _clean(text: str) -> str:
         text = ANSI.sub("", text)
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
+    if "\u201c" in text:  # a page or a chat made the quotes of a frame pretty
+        text = text.replace("\u201c", '"').replace("\u201d", '"')
     return FRACTION.sub(r"\1", text) if FRACTION.match(text) else text
 
 

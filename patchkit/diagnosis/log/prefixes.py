@@ -44,6 +44,10 @@ WORKER_RANK = re.compile(r"_(DP|PP|PCP|TP)(\d+)")
 SPAWNED = re.compile(r"(?:Vllm|Ray)?Worker(?:Proc)?-(\d+)$")
 
 
+# Where docker, fluent-bit, journald (-o json), Stackdriver and most loggers put the line.
+TEXT_KEYS = ("log", "MESSAGE", "message", "msg", "textPayload", "line", "body")
+
+
 class LogLine(NamedTuple):
     """One line, or the lines of a record, which stand together behind equal prefixes. `number` counts from 1.
 
@@ -78,12 +82,12 @@ def read_line(text: str, number: int = 1) -> LogLine:
 
 
 def _read_unusual(text: str, number: int) -> LogLine:
-    if text.startswith('{"log":'):
-        text = _docker_json(text)
-    repeats = 0
+    host, repeats = "", 0
+    if text.startswith("{"):
+        text, host = _open_record(text)
     if "x across cluster]" in text and (repeated := REPEATED.search(text)):
         repeats, text = int(repeated.group(1)[:6]), text[: repeated.start()]
-    found: dict[str, str] = {}
+    found = {"host": host} if host else dict[str, str]()
     for _ in range(MOST_PREFIXES):
         match = _prefix(text)
         if match is None:
@@ -160,11 +164,17 @@ def _identity(process: str, pid: str, host: str, rank: str) -> tuple[str, str]:
     return writer, ""
 
 
-def _docker_json(text: str) -> str:
-    """Return the line within a record of docker's json-file driver, or the record where it is none."""
+def _open_record(text: str) -> tuple[str, str]:
+    """Return the line within a JSON record of whatever collects logs, and its host; the text where it is none."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    inner = record.get("log") if isinstance(record, dict) else None
-    return inner.rstrip("\r\n") if isinstance(inner, str) else text
+        return text, ""
+    if not isinstance(record, dict):
+        return text, ""
+    inner = next((record[key] for key in TEXT_KEYS if isinstance(record.get(key), str)), None)
+    if inner is None:
+        return text, ""
+    pod = record.get("kubernetes")
+    hosts = (pod.get("pod_name") if isinstance(pod, dict) else None, record.get("_HOSTNAME"), record.get("hostname"))
+    return inner.rstrip("\r\n"), next((host[:100] for host in hosts if isinstance(host, str)), "")

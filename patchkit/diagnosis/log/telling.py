@@ -97,7 +97,8 @@ class Telling:
         """Take a line of the open traceback: source code, the exception, its message. Return whether it is one."""
         if self.begun is None and not self.native:
             return False
-        if self.frames and (text[:1] in " \t" or not text):
+        unindented = self.waits_for_code and bool(line.place) and not TYPE.search(text.partition(":")[0])
+        if self.frames and (text[:1] in " \t" or not text or unindented):
             if self.waits_for_code and text.strip():
                 last = self.frames[-1]
                 self.frames[-1] = Frame(last.path, last.line, last.function, text.strip()[:300])
@@ -247,7 +248,7 @@ def _tell(chain: tuple[Raised, ...], weight: Weight) -> Story:
         weight, inner, death = Weight.WRAPPER, INNER.search(root.message), classify_line(root.message)
         if death and death.weight is Weight.DEATH:  # the exit codes of processes that ended without a word
             weight, kind = Weight.DEATH, death
-        if inner:
+        if inner and inner.group(1):  # an assertion without words leaves nothing between the quotes
             root = Raised("", inner.group(1), ())
             chain = (*chain, root)
             kind = classify(str(root))
