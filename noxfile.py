@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+
 import nox
+
+CALLS_GIT = (  # tests in which git is called, or reads what patchkit wrote
+    "tests/stack",
+    "tests/tools/git",
+    "tests/source",
+    "tests/recipe/test_lock.py",
+    *(f"tests/workflows/test_{name}.py" for name in ("apply", "export", "import_patch", "lock", "refresh", "status")),
+    *(f"tests/workflows/test_{name}.py" for name in ("bisect_log", "git_bisect_run")),
+    *(f"tests/cli/test_{name}.py" for name in ("apply", "export", "import_patch", "lock", "refresh", "status")),
+)
 
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["lint", "types", "layers", "tests", "docs"]
@@ -40,6 +54,20 @@ def tests(session: nox.Session) -> None:
     """Run every test but those on real vLLM with torch; contract tests run where their tool is there."""
     _install(session)
     session.run("pytest", "-m", "not real", *session.posargs)
+
+
+@nox.session
+def newer_git(session: nox.Session) -> None:
+    """Run the tests that call git with a git of 2.40 or later: Debian 13's, beside Debian 12's 2.39."""
+    _install(session)
+    folder = Path(session.virtualenv.location, "newer-git").resolve()
+    session.run("bash", ".ci/newer-git.sh", str(folder), external=True)
+    path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    version = str(session.run("sh", "-c", "git version", env=path, external=True, silent=True)).strip()
+    found = re.fullmatch(r"git version (\d+)\.(\d+).*", version)
+    if found is None or (int(found[1]), int(found[2])) < (2, 40):
+        session.error(f"{version!r}: 2.40 or later is wanted")
+    session.run("pytest", "-m", "not real", *(session.posargs or CALLS_GIT), env=path)
 
 
 @nox.session
