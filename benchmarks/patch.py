@@ -1,9 +1,11 @@
 """Measure the patch engine beside what people use today.
 
-    python -m benchmarks.patch --clone PATH [--quick] [--json FILE]
+    python -m benchmarks.patch --clone PATH [--tip REF] [--quick] [--json FILE]
 
-`--clone` (or PATCHKIT_VLLM_CLONE) is any git clone of vLLM with its history; nothing is written into it. Rivals must be
-installed (git, patch, quilt) and run in the same run. Times are medians in seconds, shares are in percent.
+`--clone` (or PATCHKIT_VLLM_CLONE) is any git clone of vLLM with its history, a fork's too; nothing is written into it.
+The history is upstream's: the newest commit of upstream's own line behind HEAD is found (see `find_upstream_tip`) and
+told, since a fork's own commits rewrite whole files at once; `--tip` names another one. Rivals must be installed (git,
+patch, quilt) and run in the same run. Times are medians in seconds, shares are in percent.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.patch_clone import Clone, NoFacts, patch_of, run_git
+from benchmarks.patch_clone import Clone, NoFacts, find_upstream_tip, patch_of, run_git
 from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
 from benchmarks.patch_rivals import DriftDesk, missing_tools
 from benchmarks.patch_rows import Bench, Row, least, most, told
@@ -165,7 +167,7 @@ def main() -> None:
     """Measure everything, print a table, and write the rows where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clone", type=Path, default=os.environ.get("PATCHKIT_VLLM_CLONE"), metavar="PATH")
-    parser.add_argument("--tip", default="HEAD", metavar="REF", help="the newest commit to look at")
+    parser.add_argument("--tip", metavar="REF", help="the newest commit to look at (default: upstream's newest)")
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds, under 50 s")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -176,8 +178,9 @@ def main() -> None:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as name:
         folder = Path(name)
-        clone = Clone.over(Path(options.clone), folder / "vllm.git", options.tip)
+        clone = Clone.over(Path(options.clone), folder / "vllm.git", options.tip or find_upstream_tip(options.clone))
         bench = Bench(clone, clone.resolve("HEAD").id, folder, options.quick)
+        print(f"history behind {bench.tip[:12]}: {clone.repository.read_commit(bench.tip).subject}")
         measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_status, measure_symbols)
         for measure in measures:
             started = time.perf_counter()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,39 @@ class Clone:
 def run_git(folder: Path, *arguments: str) -> bytes:
     """Return what git prints in a repository or work tree."""
     return subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True).stdout
+
+
+LINE = 200  # commits behind a tip that are looked at
+UPSTREAM_SHARE = 0.9  # of them must be upstream's
+PULL = re.compile(r"\(#(\d+)\)\s*$")
+
+
+def find_upstream_tip(clone: Path, ref: str = "HEAD") -> str:
+    """Return the newest commit of upstream's own line behind a ref, whoever's fork the clone is of.
+
+    Upstream squashes each pull request into one commit, `subject (#43616)`; a fork's own requests count from 1 again.
+    So a commit is upstream's when the number that ends its subject is at least half of the highest one in the history;
+    it stands on upstream's line, and is not one that a fork picked, when nine in ten of the 200 first parents from it
+    on are upstream's too.
+    """
+    log = run_git(clone, "log", "--date-order", "--format=%H %P%x09%s", ref).decode("utf-8", "replace")
+    parent: dict[str, str] = {}
+    number: dict[str, int] = {}
+    for entry in log.splitlines():
+        ids, _, subject = entry.partition("\t")
+        commit, *parents = ids.split()
+        parent[commit] = parents[0] if parents else ""
+        found = PULL.search(subject)
+        number[commit] = int(found[1]) if found else 0
+    least = max(number.values()) / 2
+    for commit in parent:
+        if number[commit] >= least > 0:
+            line = [commit]
+            while len(line) < LINE and parent[line[-1]] in parent:
+                line.append(parent[line[-1]])
+            if sum(number[one] >= least for one in line) >= UPSTREAM_SHARE * len(line):
+                return commit
+    raise SystemExit(f"{clone}: no line of upstream's pull requests behind {ref}; name upstream's tip with --tip")
 
 
 def patch_of(folder: Path, name: str, diff: bytes, strip: int = 1) -> StackPatch:

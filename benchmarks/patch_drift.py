@@ -168,12 +168,13 @@ def explains(old: list[bytes], new: list[bytes], spots: Sequence[Spot]) -> bool:
     """Return whether a result is the older file with each change made inside its gap, and nothing else.
 
     A change may stand anywhere in its gap (lines there are upstream's own), and what it removes must be the lines
-    that were followed there; lines that were changed meanwhile may be removed by their text.
+    that were followed there; lines that were changed meanwhile may be removed by their text. A file that has all that
+    the change adds, and nothing that it removes, is right as it is.
     """
     made = b"\n".join(new)
     found = diff_lines(b"\n".join(old), made)
-    if not found:
-        return False
+    if not found and any(removed for _, _, removed, _ in spots):
+        return False  # left as it was, though it has lines that the change removes
     return all(any(fits(old, new, region, spot) for spot in spots) for region in found) and covers(
         found, old, new, spots
     )
