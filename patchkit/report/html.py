@@ -6,7 +6,7 @@ from html import escape
 
 from patchkit.report.bisect import FIDELITY
 from patchkit.report.style import STYLE
-from patchkit.report.text import seconds
+from patchkit.report.text import removable_line, seconds
 from patchkit.report.watch import Subject, WatchReport, short, word
 from patchkit.verdict.transition import Change, Finding, Transition, VerdictPair, find
 from patchkit.verdict.verdict import Verdict
@@ -66,10 +66,11 @@ def _head(report: WatchReport) -> str:
 
 
 def _alert(report: WatchReport) -> str:
-    if report.conflict is None:
-        return ""
-    where = escape(report.conflict.at)
-    return f'<p class="alert"><b>The series does not apply from {where} on.</b> {escape(report.conflict.detail)}</p>'
+    notes = [f"<p>{escape(removable_line(patch, reason))}</p>" for patch, reason in report.removable.items()]
+    if report.conflict is not None:
+        where, detail = escape(report.conflict.at), escape(report.conflict.detail)
+        notes.insert(0, f'<p class="alert"><b>The series does not apply from {where} on.</b> {detail}</p>')
+    return "\n".join(notes)
 
 
 def _transitions(report: WatchReport) -> str:

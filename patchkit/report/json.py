@@ -34,6 +34,7 @@ def record_document(record: PatchRecord) -> dict[str, Any]:
         "detail": record.detail,
         "files": list(record.files),
         "sha256": record.sha256,
+        "removable": record.removable or None,
     }
 
 

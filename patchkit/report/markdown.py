@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from patchkit.report.text import flatten
+from patchkit.report.text import flatten, removable_line
 from patchkit.report.watch import WatchReport, word
 from patchkit.verdict.transition import VerdictPair
 
@@ -17,6 +17,8 @@ def markdown(report: WatchReport) -> str:
     if report.conflict:
         why = escape(flatten(report.conflict.detail))
         lines += [f"The series does not apply from {escape(report.conflict.at)} on: {why}", ""]
+    for patch, reason in report.removable.items():
+        lines += [escape(removable_line(patch, reason)), ""]
     lines += table(
         ("at", "issue", "transition", "patched", "fidelity"),
         [

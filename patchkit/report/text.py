@@ -36,11 +36,17 @@ def seconds(duration_seconds: float) -> str:
 
 
 def series_table(result: SeriesResult) -> str:
-    """Return one row a patch: its outcome, how it was applied, and the detail."""
+    """Return one row a patch: its outcome, how it was applied, and the detail; then what is not needed any more."""
     if not result.records:
         return "the series is empty"
     rows = [(record.patch, record.outcome.value, record.method, record.detail) for record in result.records]
-    return align(("patch", "outcome", "method", "detail"), rows)
+    told = [removable_line(record.patch, record.removable) for record in result.records if record.removable]
+    return "\n".join([align(("patch", "outcome", "method", "detail"), rows), *told])
+
+
+def removable_line(patch: str, reason: str) -> str:
+    """Say that a patch is not needed any more, by its own `remove-when`."""
+    return f"{patch} is not needed any more: {flatten(reason)} (remove-when)"
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:

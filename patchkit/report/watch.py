@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchkit.recipe.model import Fidelity
-from patchkit.report.text import align, flatten
+from patchkit.report.text import align, flatten, removable_line
 from patchkit.verdict.transition import Change, Finding, Transition, VerdictPair, find
 from patchkit.verdict.verdict import Reason, Verdict
 
@@ -48,6 +48,7 @@ class WatchReport:
     """The matrix of commits and issues, with what changed. `nodes` are the judged commits, newest first.
 
     `pairs` is keyed by `Subject.name`, then by node; `new` counts what upstream added since the last look.
+    `removable` names the patches that the newest commit does not need any more, with the reason.
     """
 
     recipe: str
@@ -61,6 +62,7 @@ class WatchReport:
     pairs: Mapping[str, Mapping[str, VerdictPair]]
     transitions: tuple[Transition, ...]
     conflict: SeriesConflict | None
+    removable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def standing(self) -> tuple[Transition, ...]:
@@ -110,6 +112,7 @@ def summary_document(report: WatchReport) -> dict[str, Any]:
         "alarming": report.alarming,
         "cannot_tell": report.untold,
         "conflict": None if report.conflict is None else {"at": report.conflict.at, "detail": report.conflict.detail},
+        "removable": [{"patch": patch, "detail": reason} for patch, reason in report.removable.items()],
         "message": report.message,
     }
 
@@ -174,4 +177,5 @@ def report_text(report: WatchReport) -> str:
     table = align(("at", "issue", "now", "without", "with", "fidelity", "detail"), rows)
     conflict = report.conflict
     trouble = [f"the series does not apply from {conflict.at} on: {flatten(conflict.detail)}"] if conflict else []
-    return "\n".join(["", table, *trouble, report.message])
+    spare = [removable_line(patch, reason) for patch, reason in report.removable.items()]
+    return "\n".join(["", table, *trouble, *spare, report.message])

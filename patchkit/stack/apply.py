@@ -62,7 +62,7 @@ def walk_series(ground: Ground, series: Sequence[StackPatch], facts: Facts) -> I
             deltas = repository.diff(ground.tree, attempt.tree)
         if ground.thorough or attempt.method != EXACT:
             attempt = _pass_gate(repository, ground.tree, attempt, deltas)
-        records.append(_record(patch, attempt, deltas))
+        records.append(_record(patch, attempt, deltas, "" if ground.dry else _why_removable(patch, facts)))
         yield Step(patch, ground.tree, attempt, records[-1])
         ground = replace(ground, tree=attempt.tree)
 
@@ -116,7 +116,13 @@ def _pass_gate(repository: Repository, tree: str, attempt: Attempt, deltas: Sequ
     return Attempt(Outcome.REVIEW, attempt.method, complaint, tree) if complaint else attempt
 
 
-def _record(patch: StackPatch, attempt: Attempt, deltas: Sequence[Delta]) -> PatchRecord:
+def _why_removable(patch: StackPatch, facts: Facts) -> str:
+    """Return why a patch is not needed any more by its own word; '' where it is, or where that cannot be told."""
+    decision = parse_condition(patch.remove_when).decide(facts) if patch.remove_when is not None else None
+    return decision.reason if decision is not None and decision.holds else ""
+
+
+def _record(patch: StackPatch, attempt: Attempt, deltas: Sequence[Delta], removable: str) -> PatchRecord:
     files = tuple(delta.path for delta in deltas) if attempt.outcome.stands else ()
     native = native_files(files)
     note = f"; needs a native build ({native[0]}{' …' if native[1:] else ''})" if native else ""
@@ -128,4 +134,5 @@ def _record(patch: StackPatch, attempt: Attempt, deltas: Sequence[Delta]) -> Pat
         files=files,
         sha256=patch.sha256,
         native=bool(native),
+        removable=removable,
     )

@@ -46,7 +46,10 @@ _STANDING = {
 
 @dataclass(frozen=True)
 class PatchRecord:
-    """What became of one patch of the series. `files` are the paths it changed, from the root of the tree."""
+    """What became of one patch of the series. `files` are the paths it changed, from the root of the tree.
+
+    `removable` is why it is not needed any more (its `remove-when` holds), '' where it is.
+    """
 
     patch: str
     outcome: Outcome
@@ -55,6 +58,7 @@ class PatchRecord:
     files: tuple[str, ...]
     sha256: str
     native: bool = False  # changes files that need a native build
+    removable: str = ""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from patchkit.tools.cache import digest_file, digest_of
 class StackPatch:
     """One patch of a series. All of `when` must hold, then the first of `changes` whose own `when` holds is applied.
 
-    `folder` is what the changes' file names are relative to; `rewrites` are the steps by the name of their file.
+    Where `remove_when` holds the patch is not needed any more, which is told and changes nothing. `folder` is what the
+    changes' file names are relative to; `rewrites` are the steps by the name of their file.
     """
 
     name: str
@@ -38,6 +39,7 @@ class StackPatch:
     issues: tuple[str, ...] = ()
     rewrites: Mapping[str, tuple[RewriteStep, ...]] = field(default_factory=dict)
     heads: Mapping[int, str] = field(default_factory=dict)  # commits that pull requests are frozen to
+    remove_when: str | None = None
 
 
 def load_series(loaded: LoadedRecipe, upstream: str) -> tuple[StackPatch, ...]:
@@ -80,6 +82,7 @@ def _from_folder(loaded: LoadedPatch, when: str | None, elsewhere: AbstractSet[s
         requires=tuple(slug for slug in patch.requires if slug not in elsewhere),  # those stand on another tree
         issues=patch.issue,
         rewrites=loaded.rewrites,
+        remove_when=patch.remove_when,
     )
 
 

@@ -142,6 +142,7 @@ class Watcher:
             pairs=self.pairs,
             transitions=tuple(self._transition(*change) for change in self.changes if change[0] in subjects),
             conflict=conflict,
+            removable={one.patch: one.removable for one in self._apply(newest).records if one.removable},
         )
 
     def _span(self, base: str) -> dict[str, str]:

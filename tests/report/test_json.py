@@ -48,6 +48,7 @@ def test_a_series_that_does_not_stand_has_no_tree() -> None:
                 "detail": "no such line",
                 "files": [],
                 "sha256": "0" * 64,
+                "removable": None,
             }
         ],
     }

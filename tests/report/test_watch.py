@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from patchkit.report.html import html
 from patchkit.report.json import transition_document
+from patchkit.report.markdown import markdown
 from patchkit.report.watch import conflict_document, event_text, report_text, summary_document
 from tests.report.pictures import make_report
 
@@ -44,3 +46,12 @@ def test_lines_for_people_cut_commit_ids_and_say_absent_as_the_reports_do() -> N
     probe = {"event": "probe", "at": "v1", "issue": "i", "repro": "r", "series": "with", "answer": "good"}
     assert event_text({**probe, "reason": "absent"}).split() == ["v1", "i/r", "with", "absent"]
     assert event_text({**probe, "reason": "passed"}).split() == ["v1", "i/r", "with", "good"]
+
+
+def test_patches_that_are_not_needed_any_more_are_named_in_every_form() -> None:
+    report = replace(make_report(), removable={"heal": "contains abc"})
+    line = "heal is not needed any more: contains abc (remove-when)"
+    assert line in report_text(report).splitlines()
+    assert line in markdown(report).splitlines()
+    assert f"<p>{line}</p>" in html(report)
+    assert summary_document(report)["removable"] == [{"patch": "heal", "detail": "contains abc"}]

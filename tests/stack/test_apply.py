@@ -262,3 +262,17 @@ def test_a_rewrite_is_done_once_and_told_when_it_is_there_or_does_not_fit(shelf:
     assert told(shelf.apply({"x.py": "new(1)\n"}, patch)) == ["p already-upstream"]
     assert told(shelf.apply({"x.py": "other(1)\n"}, patch)) == ["p conflict"]
     assert told(shelf.apply({"x.py": desk.git.symlink("y.py"), "y.py": "old(1)\n"}, patch)) == ["p conflict"]
+
+
+@pytest.mark.parametrize(("version", "removable"), [("0.29", ""), ("0.30", "vllm 0.30 is >= 0.30")])
+def test_a_patch_that_is_not_needed_any_more_says_so_and_is_applied_all_the_same(
+    shelf: Shelf, version: str, removable: str
+) -> None:
+    patch = shelf.diff("first", EDIT.format("x", "two", "zwei"), remove_when="vllm >= 0.30")
+    result = shelf.apply({"x": TEXT}, patch, vllm=version)
+    assert (told(result), one(result).removable) == (["first clean"], removable)
+
+
+def test_what_cannot_be_told_removes_nothing(shelf: Shelf) -> None:
+    patch = shelf.diff("first", EDIT.format("x", "two", "zwei"), remove_when="merged(7)")
+    assert one(shelf.apply({"x": TEXT}, patch)).removable == ""

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from patchkit.errors import RequestError
+from patchkit.report.status.json import refs_document
+from patchkit.report.status.text import status_text
 from patchkit.stack.outcome import Outcome
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.status import StatusReport, StatusRequest, tell_status
@@ -146,3 +148,21 @@ def test_a_window_of_a_patch_has_those_it_requires_below_it(
     recipe.write_text(recipe.read_text().replace("series: [{file: x.patch}]", "series: [first, second]"))
     windows = status(span=f"{commits[1]}..{commits[6]}").windows
     assert [[one.outcome for one in window.segments] for window in windows] == [[Outcome.CLEAN, Outcome.CONFLICT]] * 2
+
+
+def test_a_patch_is_told_as_not_needed_any_more_from_the_commit_on_that_its_remove_when_names(
+    upstream: GitRepository, status: Callable[..., StatusReport], tmp_path: Path
+) -> None:
+    commits = history(upstream)
+    folder = tmp_path / "patches" / "ten"
+    folder.mkdir(parents=True)
+    (folder / "ten.patch").write_text(DIFF)
+    condition = f"remove-when: contains({commits[6]})"
+    (folder / "patch.yaml").write_text(f"format: 1\ntitle: Ten\n{condition}\nchange: [{{patch: ten.patch}}]\n")
+    recipe = tmp_path / "other.yaml"
+    recipe.write_text(f'format: 1\nname: r\nupstream: {{vllm: {{git: "{upstream.url}", ref: v1}}}}\nseries: [ten]\n')
+    report = status(recipe, against=(commits[5], commits[6]))
+    assert [ref.patches[0].removable for ref in report.refs] == ["", f"contains {commits[6]}"]
+    assert f"ten is not needed any more: contains {commits[6]} (remove-when)" in status_text(report.refs[1:])
+    documents = refs_document(report.refs)["patches"]
+    assert [document["removable"] for document in documents] == [None, f"contains {commits[6]}"]

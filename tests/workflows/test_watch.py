@@ -188,3 +188,12 @@ def test_the_verb_writes_all_files_and_answers_by_exit_code(tmp_path: Path, last
     assert len(suites.findall("*//skipped")) == (code == 125)
     assert "| v1.2.0 |" in files["markdown"].read_text()
     assert "The engine fails with a fault &amp; more" in files["html"].read_text()
+
+
+def test_a_patch_that_the_newest_commit_does_not_need_any_more_is_told(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = linear(tmp_path, ["fault"] * 8)
+    about = world.folder / "patches" / "heal" / "patch.yaml"
+    about.write_text(about.read_text() + f"remove-when: contains({commits[-1]})\n")
+    report, events = look(toolkit, world, "v1.0.0", "commits")
+    assert report.removable == {"heal": f"contains {commits[-1]}"}
+    assert events[-1]["removable"] == [{"patch": "heal", "detail": f"contains {commits[-1]}"}]

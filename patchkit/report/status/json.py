@@ -30,6 +30,7 @@ def patch_document(patch: PatchStatus, commit: Commit) -> dict[str, Any]:
         "method": patch.method,
         "detail": patch.detail,
         "native": patch.native,
+        "removable": patch.removable or None,
         "hunks": [_hunk(hunk) for hunk in patch.hunks],
         "upstreamed_by": _upstreaming(patch.upstreamed),
         "partly_upstreamed_by": [touch_document(touch) for touch in patch.partly],

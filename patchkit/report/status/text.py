@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchkit.report.text import align, flatten
+from patchkit.report.text import align, flatten, removable_line
 from patchkit.stack.status.model import HunkAnswer, HunkStatus, PatchStatus, RefStatus
 from patchkit.stack.status.window import Window
 
@@ -53,7 +53,8 @@ def _reason(patch: PatchStatus) -> str:
 
 
 def _details(ref: RefStatus) -> list[str]:
-    return [
+    spare = [f"  {removable_line(patch.patch, patch.removable)}" for patch in ref.patches if patch.removable]
+    return spare + [
         f"  {patch.patch}: {_hunk(hunk)}"
         for patch in ref.patches
         if patch.upstreamed is None

@@ -70,6 +70,7 @@ def first_release(repository: Repository, commit: str) -> str:
 def _examine(repository: Repository, step: Step, facts: Facts, lineage: Lineage | None) -> PatchStatus:
     record, attempt = step.record, step.attempt
     status = PatchStatus(record.patch, record.outcome, record.method, record.detail, native=record.native)
+    status = replace(status, removable=record.removable)
     patches = diffs_of(step.patch, facts) if record.outcome is not Outcome.NOT_APPLICABLE else ()
     if record.outcome in UPSTREAM or attempt.method == "history":
         status = replace(status, upstreamed=_upstreaming(lineage, patches))

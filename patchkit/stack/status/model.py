@@ -64,7 +64,10 @@ class Upstreaming:
 
 @dataclass(frozen=True)
 class PatchStatus:
-    """One patch against one commit. `exclude` are globs that would leave out the tests that alone fail."""
+    """One patch against one commit. `exclude` are globs that would leave out the tests that alone fail.
+
+    `removable` is why it is not needed any more (its `remove-when` holds), '' where it is.
+    """
 
     patch: str
     outcome: Outcome
@@ -75,6 +78,7 @@ class PatchStatus:
     exclude: tuple[str, ...] = ()
     conflicts: tuple[ConflictRecord, ...] = ()
     native: bool = False
+    removable: str = ""
 
     @property
     def superseded_by(self) -> tuple[Touch, ...]:
