@@ -19,6 +19,13 @@ def decide(graph: CommitGraph, state: State, settings: Settings = DEFAULTS, runn
     return engine(graph, state.with_skips(settings.known_skips), settings, running)
 
 
+def spent(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> tuple[str, ...]:
+    """Return the running nodes that can tell nothing any more; where runs may err, each run still tells something."""
+    if settings.flaky or settings.metric:
+        return ()
+    return bisection.spent(graph, state.with_skips(settings.known_skips), settings, running)
+
+
 def count_suspects(graph: CommitGraph, state: State, settings: Settings = DEFAULTS) -> int:
     """Return how many commits are still under suspicion; with flaky runs, the fewest that hold the confidence."""
     state = state.with_skips(settings.known_skips)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import shutil
 import socket
@@ -15,9 +16,11 @@ from typing import Any, TypeVar
 
 from patchkit.errors import RemoteUnavailable, RequestError, ToolMissing
 from patchkit.tools.cache import storage_errors
+from patchkit.tools.process import stoppable
 
 LOCAL = "local"  # as an address: a cluster on this machine, made for the purpose
 KNOCK_SECONDS = 5.0
+END_SECONDS = 4.0  # for a task that was interrupted to end its processes
 HINT = "`ray start --head` prints the address; `local` makes a cluster here"
 Answer = TypeVar("Answer")
 
@@ -55,7 +58,8 @@ class Cluster:
         with self._lock:
             self._running.add(task)
         try:
-            answer: Answer = self._ray.get(task)
+            with stoppable(functools.partial(self._end_task, task)):
+                answer: Answer = self._ray.get(task)
             return answer
         except self._ray.exceptions.RayTaskError:
             raise  # the function raised: a mistake of ours, told as such
@@ -64,6 +68,19 @@ class Cluster:
         finally:
             with self._lock:
                 self._running.discard(task)
+
+    def _end_task(self, task: Any) -> bool:
+        """End one task, and give it the time to end its processes; return whether it had not ended by itself."""
+        done, _ = self._ray.wait([task], timeout=0)
+        if done:
+            return False
+        for force in (False, True):
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.cancel(task, force=force)
+            done, _ = self._ray.wait([task], timeout=END_SECONDS)
+            if done:
+                break
+        return True
 
     def end_tasks(self) -> None:
         """End what runs; who waits for it gets `WorkerLost`."""

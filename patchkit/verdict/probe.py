@@ -133,9 +133,11 @@ def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Map
     with storage_errors(log.parent):
         folder = Path(tempfile.mkdtemp(prefix="cwd-", dir=log.parent))
     limits = Limits(run.repro.timeout_seconds, LOG_BYTES)
-    done = run_logged(environment.launcher(_command(environment, run)), log, cwd=folder, env=variables, limits=limits)
-    # daemons, ray: they would hold the accelerator, or go on in this tree
-    end_marked({name: variables[name] for name in ("PATCHKIT_LOADED", MARK, PAIR_MARK) if name in variables})
+    command = environment.launcher(_command(environment, run))
+    try:
+        done = run_logged(command, log, cwd=folder, env=variables, limits=limits)
+    finally:  # daemons, ray: they would hold the accelerator, or go on in this tree
+        end_marked({name: variables[name] for name in ("PATCHKIT_LOADED", MARK, PAIR_MARK) if name in variables})
     facts = read_log(log)
     failed = done.exit_code != 0 and not done.timed_out and not done.overflowed
     found = find_signature(log, facts, run.signature) if failed else ""

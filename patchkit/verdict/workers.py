@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from patchkit.tools.process import end_children
+from patchkit.tools.process import Stop, Stopped, end_children
 from patchkit.verdict.verdict import Verdict
 
+CANCEL_SECONDS = 10.0  # for a probe that was ended to be gone; one that waits for a lock is left to itself
 STOP_SECONDS = 60.0  # for threads to notice that their processes are gone; on a busy machine each step takes long
 
 
@@ -30,26 +31,43 @@ class Workers:
         self._ask, self._end = ask, end
         self._lock = threading.Lock()
         self._active, self._stops = 0, False
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="probe")
-        self._jobs: dict[Future[Verdict], Job] = {}
+        self._pool = ThreadPoolExecutor(2 * most, thread_name_prefix="probe")  # some may still wait, ended as they are
+        self._jobs: dict[Future[Verdict], tuple[Job, Stop]] = {}
 
     @property
     def running(self) -> tuple[str, ...]:
         """Return the nodes that are being probed."""
-        return tuple(job.node for job in self._jobs.values())
+        return tuple(job.node for job, _ in self._jobs.values())
 
     def start(self, job: Job) -> None:
         """Start a probe."""
-        self._jobs[self._pool.submit(self._run, job.node, job.fresh)] = job
+        stop = Stop()
+        self._jobs[self._pool.submit(self._run, job, stop)] = job, stop
 
-    def _run(self, node: str, fresh: bool) -> Verdict:
+    def cancel(self, nodes: Collection[str]) -> list[tuple[Job, Verdict | None]]:
+        """End the probes of nodes; return them with the verdicts of those that had ended by themselves just then.
+
+        Raises what stopped such a probe.
+        """
+        chosen = {future: (job, stop) for future, (job, stop) in self._jobs.items() if job.node in nodes}
+        for _, stop in chosen.values():
+            stop.set()
+        wait(chosen, timeout=CANCEL_SECONDS)
+        found: list[tuple[Job, Verdict | None]] = []
+        for future, (job, _) in chosen.items():
+            del self._jobs[future]
+            found.append((job, _verdict_of(future)))
+        return found
+
+    def _run(self, job: Job, stop: Stop) -> Verdict:
         """Count what is under way: an interrupt may come before its job is noted."""
         with self._lock:
             if self._stops:
                 raise CancelledError
             self._active += 1
         try:
-            return self._ask(node, fresh)
+            with stop.held():
+                return self._ask(job.node, job.fresh)
         finally:
             with self._lock:
                 self._active -= 1
@@ -57,7 +75,7 @@ class Workers:
     def wait(self) -> tuple[Job, Verdict]:
         """Return the next probe to end, with its verdict. Raises what stopped it."""
         ended = next(iter(wait(self._jobs, return_when=FIRST_COMPLETED).done))
-        return self._jobs.pop(ended), ended.result()
+        return self._jobs.pop(ended)[0], ended.result()
 
     def stop(self) -> None:
         """End what still runs; its verdicts count for nothing."""
@@ -68,3 +86,13 @@ class Workers:
         while time.monotonic() < deadline and self._active:
             self._end()
             time.sleep(0.02)
+
+
+def _verdict_of(future: Future[Verdict]) -> Verdict | None:
+    """Return the verdict of a probe that was ended, if it has one: it ended by itself then."""
+    if future.cancel() or not future.done():
+        return None
+    try:
+        return future.result()
+    except (Stopped, CancelledError):
+        return None

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.search import Answer, Contradiction, Probe, Settings, build_graph, decide, fold
+from patchkit.search import Answer, Contradiction, Costs, Probe, Settings, build_chain, build_graph, decide, fold, spent
+from patchkit.search.exact import bisection
 from tests.search.oracle import World, ancestors, chain, search, worlds
 
 TO_THE_END = Settings(least_bits=0)
@@ -314,3 +315,32 @@ def test_an_end_that_stands_next_to_the_other_is_confirmed_at_once() -> None:
     outcome = search(World(chain(1), "c1", "c1"))
     assert isinstance(outcome.decision, Answer)
     assert (outcome.decision.first_bad, outcome.decision.last_good, outcome.searched) == ("c1", "good", 0)
+
+
+@settings(max_examples=150)
+@given(worlds(skips=True), st.data())
+def test_a_running_probe_is_spent_only_where_every_culprit_that_is_left_gives_the_same_answer(
+    world: World, data: st.DataObject
+) -> None:
+    graph = world.graph
+    asked = data.draw(st.lists(st.sampled_from(graph.nodes), max_size=4, unique=True))
+    events = [world.event(node) for node in dict.fromkeys([graph.bad, "good", *asked])]
+    running = [node for node in graph.nodes if node not in {"good", graph.bad, *asked}][:6]
+    found = spent(graph, fold(events), Settings(slots=8), running)
+    left = [node for node in graph.nodes if bisection.suspects(graph, fold(events)) >> graph.index[node] & 1]
+    for node in running:
+        answers = {culprit in ancestors(world.parents, node) for culprit in left}
+        needed = len(left) == 1 and node in {left[0], *graph.parents[left[0]]}
+        assert (node in found) is (bool(left) and len(answers) == 1 and not needed)
+
+
+def test_a_probe_that_makes_a_build_which_a_suspect_needs_is_not_spent() -> None:
+    graph = build_chain(["good", *(f"c{at}" for at in range(1, 9))])
+    events = [
+        {"event": "probe", "node": node, "answer": answer}
+        for node, answer in (("c8", "bad"), ("good", "good"), ("c4", "bad"))
+    ]
+    for shared, expected in (("new", ()), ("other", ("c6",))):
+        keys = {"c3": "new", "c6": shared}
+        how = Settings(slots=2, costs=Costs(1.0, 40.0, build_keys=keys))
+        assert spent(graph, fold(events), how, ["c6"]) == expected

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from patchkit.errors import ToolMissing
-from patchkit.tools.process import Limits, run_logged, run_process
+from patchkit.tools.process import Completed, Limits, Stop, Stopped, run_logged, run_process
 
 GRANDCHILD = (
     "import subprocess, sys, time; "
@@ -99,3 +100,57 @@ def test_the_end_of_a_process_is_seen_where_the_kernel_tells_nobody(
     assert run_logged([sys.executable, "-c", "print('done')"], tmp_path / "log").exit_code == 0
     result = run_logged([sys.executable, "-c", "while True: pass"], tmp_path / "log", limits=Limits(seconds=0.5))
     assert result.timed_out
+
+
+def ended_after(stop: Stop, command: list[str], log: Path, seconds: float) -> Completed | Stopped:
+    """What a thread gets for a command that is stopped after some seconds."""
+    got: list[Completed | Stopped] = []
+
+    def work() -> None:
+        with stop.held():
+            try:
+                got.append(run_logged(command, log))
+            except Stopped as stopped:
+                got.append(stopped)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(seconds)
+    stop.set()
+    thread.join(30)
+    return got[0]
+
+
+def test_what_is_stopped_from_another_thread_has_no_answer_and_leaves_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", GRANDCHILD + "time.sleep(60)"]
+    stop = Stop()
+    threading.Thread(target=lambda: (_wait_for(log), stop.set())).start()
+    assert isinstance(ended_after(stop, command, log, 30), Stopped)
+    assert not lives(int(log.read_text()))
+
+
+def _wait_for(log: Path) -> None:
+    while not (log.exists() and log.read_text().strip()):
+        time.sleep(0.02)
+
+
+def test_what_ended_by_itself_before_it_was_stopped_has_its_answer(tmp_path: Path) -> None:
+    done = ended_after(Stop(), [sys.executable, "-c", "import sys; sys.exit(7)"], tmp_path / "log", 30)
+    assert isinstance(done, Completed)
+    assert done.exit_code == 7
+
+
+def test_nothing_starts_for_a_thread_that_was_stopped(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.set()
+    assert isinstance(ended_after(stop, ["touch", str(tmp_path / "made")], tmp_path / "log", 30), Stopped)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_stop_at_any_moment_gives_an_answer_or_none_and_never_a_wrong_one(tmp_path: Path) -> None:
+    """The process takes about as long as the stop waits: sometimes it was first, sometimes it was not."""
+    command = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(.05)"]
+    for number in range(20):
+        done = ended_after(Stop(), command, tmp_path / "log", 0.04 + number / 100)
+        assert isinstance(done, Stopped) or done.exit_code == 0

@@ -19,6 +19,7 @@ import pytest
 from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
+from tests.workflows.test_bisect_cancel import check_ended
 from tests.workflows.worlds import World, linear, make_world
 
 pytestmark = pytest.mark.real
@@ -83,6 +84,10 @@ def test_a_local_cluster_finds_what_one_process_finds(toolkit: Toolkit, tmp_path
     assert there["candidates"] == here["candidates"]
     assert (there["last_good"], there["skipped"]) == (here["last_good"], here["skipped"])
     assert [event for event in events if event["event"] == "probe"]
+
+
+def test_a_probe_whose_answer_others_told_is_ended_on_its_worker(toolkit: Toolkit, tmp_path: Path) -> None:
+    check_ended(toolkit, tmp_path, "local")
 
 
 def test_a_worker_killed_in_the_middle_of_a_probe_costs_that_probe_and_nothing_else(

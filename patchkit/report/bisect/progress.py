@@ -39,6 +39,8 @@ class BisectProgress:
         elif kind == "ask":
             self.stage = event["stage"]
             self.running.update(dict.fromkeys(event["nodes"], now))
+        elif kind == "cancelled":
+            self.running.pop(event["node"], None)
         elif kind == "probe":
             self.probes += 1
             self.builds += bool(event.get("build_seconds"))

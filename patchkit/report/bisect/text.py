@@ -25,7 +25,7 @@ def event_text(event: Document) -> str:
     if event.get("axis") == "patches":
         return patches_text(event)
     texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
-    texts |= {"revert": _revert_text}
+    texts |= {"revert": _revert_text, "cancelled": _cancelled_text}
     return texts[event["event"]](event)
 
 
@@ -38,6 +38,7 @@ def log_text(event: Document) -> str:
         "start": lambda event: _start_text({**event, "known": 0}),
         "probe": _kept_text,
         "spoiled": _kept_text,
+        "cancelled": _cancelled_text,
         "told": lambda event: f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}",
         "prior": _prior_text,
         "revert": _revert_text,
@@ -45,6 +46,10 @@ def log_text(event: Document) -> str:
     }
     write = texts.get(event["event"])
     return "" if write is None else write(event)
+
+
+def _cancelled_text(event: Document) -> str:
+    return f"  {_short(event['node']):<12}  ended: other probes told its answer"
 
 
 def _kept_text(event: Document) -> str:

@@ -43,6 +43,30 @@ def suspects(graph: CommitGraph, state: State) -> int:
     return left
 
 
+def spent(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> tuple[str, ...]:
+    """Return the running nodes whose answer follows from others: all suspects are among their ancestors, or none is.
+
+    Not those that the ends or a confirmation need, and none whose setup is being made for a suspect too.
+    """
+    left = suspects(graph, state)
+    if _check_ends(graph, state) or not left or any(end not in state.observations for end in (graph.bad, graph.good)):
+        return ()
+    needed = {graph.bad, graph.good}
+    if not left & (left - 1):
+        culprit = graph.nodes[next(positions(left))]
+        needed |= {culprit, *graph.parents[culprit]}
+    decided = [node for node in running if left & graph.ancestors_of(node) in (0, left)]
+    return tuple(node for node in decided if node not in needed and not _makes_setup(graph, settings, left, node))
+
+
+def _makes_setup(graph: CommitGraph, settings: Settings, left: int, node: str) -> bool:
+    """Return whether a probe makes, before its test, what the probe of a suspect would have to make again."""
+    costs = settings.costs
+    if costs is None or not costs.setup_seconds(node):
+        return False
+    return any(costs.setup(name) == costs.setup(node) for name in graph.names(left))
+
+
 def _check_ends(graph: CommitGraph, state: State) -> Contradiction | None:
     """Tell an end that is not what it was said to be: no search can mend that."""
     for node, word, wanted in ((graph.bad, "bad", "bad"), (graph.good, "good", "good")):

@@ -71,6 +71,7 @@ class Session:
         workers = Workers(self._ask, self.settings.slots, end)
         try:
             while True:
+                self._cancel_spent(workers)
                 decision = self._view().decide(self.subject.graph)
                 if not isinstance(decision, Probe):
                     self._keep(result_event(decision))
@@ -83,6 +84,16 @@ class Session:
                 self._record(*workers.wait())
         finally:
             workers.stop()
+
+    def _cancel_spent(self, workers: Workers) -> None:
+        """End the probes that can tell nothing any more; one that ended by itself just then has told the truth."""
+        if spent := self._view().spent(self.subject.graph):
+            for job, verdict in workers.cancel(spent):
+                if verdict is not None:
+                    self._record(job, verdict)
+                else:
+                    self._keep({"event": "cancelled", "node": job.node, "stage": job.stage})
+                    self.tell(self.events[-1])
 
     def _ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node; a failure of the machine is tried again."""

@@ -1,9 +1,10 @@
 """The events of a journal, and what the search sees of them: pure, so that a replay sees what the run saw.
 
 `session` begins every run of the command, with the settings of the search; `ask` is written before probes start;
-`probe` is a verdict, `spoiled` one that the machine made useless, `told` one that was read from a git log; `prior`
-names the likely culprits, `revert` is the verdict without the culprit, `result` the decision that ended the search and
-`end` the document that was told then. `builds` says which nodes share a native build.
+`cancelled` says that one of them was ended, since others told its answer; `probe` is a verdict, `spoiled` one that the
+machine made useless, `told` one that was read from a git log; `prior` names the likely culprits, `revert` is the
+verdict without the culprit, `result` the decision that ended the search and `end` the document that was told then.
+`builds` says which nodes share a native build.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, State, decide, favour, fold
+from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, State, decide, favour, fold, spent
 from patchkit.search.decision import Decision
 from patchkit.workflows.bisect.journal.builds import costs_in
 
@@ -31,6 +32,10 @@ class View:
     def decide(self, graph: CommitGraph) -> Decision:
         """Return what to do next."""
         return decide(graph, self.state, self.settings, self.running)
+
+    def spent(self, graph: CommitGraph) -> tuple[str, ...]:
+        """Return the running nodes whose answer is known already."""
+        return spent(graph, self.state, self.settings, self.running)
 
 
 def view(graph: CommitGraph, events: Sequence[Event]) -> View:
@@ -56,7 +61,7 @@ def running_in(events: Sequence[Event]) -> tuple[str, ...]:
             running.clear()
         elif event["event"] == "ask":
             running += event["nodes"]
-        elif event["event"] in ("probe", "spoiled") and event["node"] in running:
+        elif event["event"] in ("probe", "spoiled", "cancelled") and event["node"] in running:
             running.remove(event["node"])
     return tuple(running)
 

@@ -37,6 +37,9 @@ def replay(graph: CommitGraph, events: Sequence[Event]) -> Replay:
         elif kind in ("probe", "spoiled"):
             difference = _check_answer(graph, events[:at], event, decided)
             decisions, decided = decisions + (not decided), False
+        elif kind == "cancelled":
+            difference = _check_cancelled(graph, events[:at], event)
+            decisions, decided = decisions + 1, False
         elif kind == "session":
             decided = False
         if difference:
@@ -57,11 +60,17 @@ def _check_answer(graph: CommitGraph, before: Sequence[Event], event: Event, dec
     """Return what is wrong with an answer: nobody had asked, or more should have been asked before waiting for it."""
     if event["node"] not in running_in(before):
         return f"{event['node']} was probed although the journal has no question for it"
-    if decided:
+    if decided or event["node"] in view(graph, before).spent(graph):  # it was to be ended, and had ended by itself
         return ""
     made = _decide(graph, before)
     waits = made["event"] == "ask" and not made["nodes"]
     return "" if waits else f"the journal waits, now it is {_tell(made)}"
+
+
+def _check_cancelled(graph: CommitGraph, before: Sequence[Event], event: Event) -> str:
+    """Return what is wrong with a probe that was ended: it could still have told something."""
+    spent = view(graph, before).spent(graph)
+    return "" if event["node"] in spent else f"{event['node']} was cancelled although its answer was not known"
 
 
 def _decide(graph: CommitGraph, before: Sequence[Event]) -> Event:

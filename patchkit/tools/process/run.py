@@ -1,4 +1,4 @@
-"""The only place where patchkit starts a process.
+"""Start a process, wait for it, and never leave it running.
 
 Every process gets its own process group, so that a time-out or an interrupt ends its children too: a repro that leaves
 a worker behind would hold the accelerator and poison the next probe.
@@ -7,11 +7,11 @@ a worker behind would hold the accelerator and poison the next probe.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import select
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from patchkit.errors import ToolMissing
+from patchkit.tools.process.end import GRACE_SECONDS, kill_group, strike
+from patchkit.tools.process.stop import check_stop, stoppable
 
 LOOK_SECONDS = 0.25  # between two looks at how much a process has written
-READ_BYTES = 1 << 16
-GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL: enough for Python to run its atexit handlers
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,11 @@ def _overflows(sink: IO[bytes], limits: Limits) -> bool:
 def _start(
     command: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, streams: _Streams
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in a group of its own, and never leave it running."""
+    """Start a process in a group of its own, and never leave it running.
+
+    Raises `Stopped` when the thread's work is ended meanwhile, whatever the process made of that.
+    """
+    check_stop()
     try:
         process = subprocess.Popen(
             list(command),
@@ -191,71 +195,11 @@ def _start(
     except FileNotFoundError as error:
         raise ToolMissing(f"{command[0]}: program not found", "install it, or put it on PATH") from error
     try:
-        yield process
+        with stoppable(functools.partial(strike, process)):
+            yield process
     finally:
         if process.poll() is None:
             kill_group(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything in its group: SIGTERM, a grace period, SIGKILL."""
-    _signal_group(process.pid, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline and _group_lives(process):
-        time.sleep(0.02)
-    _signal_group(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def end_children() -> None:
-    """End at once (SIGKILL) all processes of this module that still run, with their groups.
-
-    For an interrupt while threads wait for them: the threads go on, and see a process that was killed.
-    """
-    for children in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in children.read_text(encoding="ascii").split():
-                _signal_group(int(child), signal.SIGKILL)
-
-
-def end_marked(marks: Mapping[str, str]) -> None:
-    """End (SIGKILL) all processes with one of these variables, name and value, in whatever group or session they are.
-
-    For values that nothing else has: of a run whose daemons left its group, or of a patchkit that was killed and whose
-    children went on. Only where there is /proc.
-    """
-    wanted = {f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in marks.items()}
-    for number in os.listdir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208 - of hundreds, each run
-        if number.isdigit():
-            with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-                if not wanted.isdisjoint(_read(f"/proc/{number}/environ").split(b"\0")):
-                    os.kill(int(number), signal.SIGKILL)
-
-
-def _read(path: str) -> bytes:
-    """Return the bytes of a file that has no size. Raises `OSError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        while part := os.read(descriptor, READ_BYTES):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
-
-
-def _group_lives(process: subprocess.Popen[bytes]) -> bool:
-    process.poll()
-    try:
-        os.killpg(process.pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _signal_group(group: int, signal_number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal_number)
