@@ -5,7 +5,9 @@ A run of a hunk (removed lines and what comes in their place) is taken only wher
 - the removed lines stand once in the same enclosing definition, between the two lines that the patch shows around them,
   or next to one of these: one that says something (a bracket stands at the end of any list), unless they are many; or
 - lines are only added, and the two lines that the patch shows around them, neither blank, stand there once each, side
-  by side.
+  by side; or
+- lines are only added, and three lines next to them on one side, which all say something and begin no definition, stand
+  there once as a block, while nothing of the other side stands where it contradicts that.
 
 What it makes must not stand there already, runs keep their order, and `scope` looks at the result. Never a guess.
 """
@@ -29,6 +31,7 @@ from patchkit.stack.scope import MODULE, Span, enclosing, find_spans
 
 _DEFINITION = re.compile(rb"\s*(?:async\s+def|def|class)\s+(\w+)")
 TELLING = 6  # characters of a line that says something; `)`, `else:` and `pass` stand everywhere
+BLOCK = 3  # lines of context that hold an insertion alone: all that a diff shows on a side
 LONG = 4  # removed lines that say something: such a text is no chance neighbour of a blank line or bracket
 
 
@@ -184,12 +187,7 @@ def _anchor_hunk(ground: _Ground, hunk: Hunk) -> list[Edit]:
 def _places_of(ground: _Ground, run: _Run) -> list[int]:
     """Return where the removed lines stand, or (none removed) the gap between the two neighbours."""
     if not run.removed:
-        if not (run.before and run.after):
-            return []
-        beside = [run.before[-1], run.after[0]]
-        if not all(line.strip() and len(_find(ground, [line])) == 1 for line in beside):
-            return []
-        return [start + 1 for start in _find(ground, beside)]
+        return _gap_between(ground, run) or _gap_beside(ground, run)
     places = _find(ground, run.removed)
     if len(places) != 1 or not _tells(run.removed):
         return []
@@ -199,6 +197,35 @@ def _places_of(ground: _Ground, run: _Run) -> list[int]:
     telling = (above and _tells(run.before[-1:])) or (below and _tells(run.after[:1]))
     long = sum(_tells([line]) for line in run.removed) >= LONG
     return places if (above and below) or telling or ((above or below) and long) else []
+
+
+def _gap_between(ground: _Ground, run: _Run) -> list[int]:
+    """Return the gap between the two neighbours of an insertion, each of which stands once."""
+    if not (run.before and run.after):
+        return []
+    beside = [run.before[-1], run.after[0]]
+    if not all(line.strip() and len(_find(ground, [line])) == 1 for line in beside):
+        return []
+    return [start + 1 for start in _find(ground, beside)]
+
+
+def _gap_beside(ground: _Ground, run: _Run) -> list[int]:
+    """Return the gap beside a block of context that stands once, where the other side has changed."""
+    blocks = ((run.before[-BLOCK:], BLOCK), (run.after[:BLOCK], 0))
+    held = {found[0] + skip for block, skip in blocks if len(found := _find_block(ground, block)) == 1}
+    if len(held) != 1 or not (run.before and run.after):
+        return []
+    (gap,) = held
+    above = [place for line in run.before if len(place := _find_block(ground, [line], 1)) == 1]
+    below = [place for line in run.after if len(place := _find_block(ground, [line], 1)) == 1]
+    in_order = all(place[0] < gap for place in above) and all(place[0] >= gap for place in below)
+    return [gap] if in_order else []
+
+
+def _find_block(ground: _Ground, block: list[bytes], size: int = BLOCK) -> list[int]:
+    """Return where lines stand that all say something and begin no definition; nowhere if they are not such."""
+    solid = len(block) == size and all(_tells([line]) and not _DEFINITION.match(line) for line in block)
+    return _find(ground, block) if solid else []
 
 
 def _find(ground: _Ground, text: list[bytes]) -> list[int]:

@@ -169,3 +169,40 @@ def test_a_bracket_beside_the_lines_does_not_tell_which_list_they_stand_in(upstr
     assert anchored(upstream, diff) is None
     told = hunk("             Kind.Deep,", *change, "     # never there", start=30, heading="def supports(kind):")
     assert "# Kind.Norm, disabled" in str(anchored(upstream, told))
+
+
+BLOCK = (
+    "         path = os.path.join(self.root, name)",
+    "         if not os.path.exists(path):",
+    "             return None",
+)
+ADDED = ("+        self.count += 1",)
+NEVER = ("         # a line that upstream never had",)
+
+
+def test_three_lines_on_one_side_hold_an_insertion_where_the_other_side_has_changed(upstream: Upstream) -> None:
+    wanted = upstream.text().replace("            return None\n", "            return None\n        self.count += 1\n")
+    assert anchored(upstream, hunk(*BLOCK, *ADDED, *NEVER, heading="def load(self, name):")) == wanted
+    wanted = upstream.text().replace("load(self, name):\n", "load(self, name):\n        self.count += 1\n")
+    assert anchored(upstream, hunk(*NEVER, *ADDED, *BLOCK, heading="def load(self, name):")) == wanted
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (*BLOCK[1:], *ADDED, *NEVER),  # two lines only
+        (*BLOCK[:2], "         ", *ADDED, *NEVER),  # one of three says nothing
+        (*BLOCK, *ADDED),  # no other side: the end of the file
+        (*BLOCK, *ADDED, "         path = os.path.join(self.root, name)", *NEVER),  # what should follow stands before
+        (*BLOCK, *ADDED, *NEVER, "-        return None"),  # another change of the hunk has no place
+        ("     def load(self, name):", *BLOCK[:2], *ADDED, *NEVER),  # a definition may have moved with what it holds
+    ],
+)
+def test_less_than_that_on_one_side_holds_nothing(upstream: Upstream, body: tuple[str, ...]) -> None:
+    assert anchored(upstream, hunk(*body, heading="def load(self, name):")) is None
+
+
+def test_a_block_that_stands_in_both_branches_holds_nothing(upstream: Upstream) -> None:
+    text = "".join(line[1:] + "\n" for line in BLOCK)
+    upstream.edit("        with open(path) as stream:\n", text + "        with open(path) as stream:\n")
+    assert anchored(upstream, hunk(*BLOCK, *ADDED, *NEVER, heading="def load(self, name):")) is None
