@@ -112,7 +112,7 @@ class _Reader:
         if old is not None and new is not None and old != new:  # x.py.orig and x.py, one of them in the tree
             old = new = min(new, old, key=len)
         draft = _Draft(line, old, new, created=old is None, deleted=new is None)
-        if not self.lines.peek().startswith(b"@@ -"):
+        if not self.lines.peek().startswith(b"@@"):
             self.lines.fail("a hunk must follow the names of a file")
         return self._finish(draft, read_hunks(self.lines), None, git=False)
 

@@ -10,6 +10,7 @@ from patchkit.stack.patch.lines import Lines
 from patchkit.stack.patch.model import ADDED, CONTEXT, REMOVED, Hunk, MalformedPatch
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@[ \t]?([^\r\n]*)")
+_UNNUMBERED = re.compile(rb"@@[^-+@]*(@@.*)?\s*", re.DOTALL)
 _BINARY_HEAD = re.compile(rb"(literal|delta) (\d{1,12})\s*")
 _BINARY_NOTE = re.compile(rb"(Binary )?[Ff]iles .* differ\s*")
 
@@ -17,7 +18,7 @@ _BINARY_NOTE = re.compile(rb"(Binary )?[Ff]iles .* differ\s*")
 def read_hunks(lines: Lines) -> list[Hunk]:
     """Return the hunks that come next, in order of their lines; none when none come. Raises `MalformedPatch`."""
     hunks = []
-    while lines.peek().startswith(b"@@ -"):
+    while lines.peek().startswith(b"@@"):
         hunks.append(_read_hunk(lines))
     if hunks and lines.peek()[:1] in {b" ", b"+", b"-"} and not _ends_hunk(lines, lines.peek()):
         lines.fail("the hunk has more lines than its header says")
@@ -37,6 +38,11 @@ def _ends_hunk(lines: Lines, line: bytes) -> bool:
 
 def _read_hunk(lines: Lines) -> Hunk:
     found = _HUNK.match(lines.peek())
+    if not found and _UNNUMBERED.fullmatch(lines.peek()):
+        lines.fail(
+            "a hunk header without line numbers, which git and patch do not read either; make the diff with git diff, "
+            "or write the change as a rewrite (patchkit new patch)"
+        )
     if not found:
         lines.fail("a hunk header that cannot be read")
     line = lines.number

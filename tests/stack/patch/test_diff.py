@@ -204,3 +204,13 @@ def test_a_diff_of_800_kilobytes_is_read_in_a_tenth_of_a_second() -> None:
         durations.append(time.process_time() - began)
     assert len(patch.files) == 124
     assert min(durations) < 0.1
+
+
+@pytest.mark.parametrize("header", ["@@", "@@ @@", "@@ ... @@ def f(x):", "@@ def f(x):"])
+@pytest.mark.parametrize("before", ["", HUNK])
+@pytest.mark.parametrize("git", ["", "diff --git a/x b/x\n"])
+def test_a_hunk_without_line_numbers_is_refused_with_what_to_do(header: str, before: str, git: str) -> None:
+    said = refuse(f"{git}--- a/x\n+++ b/x\n{before}{header}\n one\n-two\n+zwei\n")
+    line = 3 + bool(git) + before.count("\n")
+    assert said.startswith(f"line {line}: a hunk header without line numbers")
+    assert "git diff" in said
