@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from patchkit.errors import RequestError
 from patchkit.recipe.folder import read_tree
@@ -30,7 +30,15 @@ class LockedUpstream(Strict):
     version: str | None = Field(None, description="Version of the commit")
     git: str | None = Field(None, description="The repository")
     package: str | None = Field(None, description="The name on the package index")
-    sdist_sha256: Sha256 | None = Field(None, description="Digest of the sdist")
+    archive_sha256: Sha256 | None = Field(None, description="Digest of the sdist or wheel")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_name(cls, value: Any) -> Any:
+        """Read locks that call the digest of any archive `sdist-sha256`."""
+        if isinstance(value, dict) and "sdist-sha256" in value:
+            return {"archive-sha256" if key == "sdist-sha256" else key: one for key, one in value.items()}
+        return value
 
 
 class LockedPatch(Strict):

@@ -22,6 +22,7 @@ class GitSource:
     """The upstream as a git repository."""
 
     kind: Kind = "git"
+    without_history = ""
 
     def __init__(self, toolkit: Toolkit, upstream: str, url: str) -> None:
         """Open the mirror of a URL or path, cloned first when it is not in the store. Raises `RequestError` kinds."""

@@ -22,6 +22,7 @@ class PackageSource:
     """The upstream as sdists on the package index, each a commit tagged v<version>."""
 
     kind: Kind = "package"
+    without_history = "needs git history (--source git): the releases of a package have none"
 
     def __init__(self, toolkit: Toolkit, upstream: str, package: str) -> None:
         """Name a package; the index is asked when a release is."""

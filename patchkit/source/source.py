@@ -36,7 +36,7 @@ class FactSettings:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a commit comes from: a URL or path with no credentials, or a package name with its sdist's sha256."""
+    """Where a commit comes from: a URL or path with no credentials, or a package name with its archive's sha256."""
 
     kind: Kind
     location: str
@@ -53,6 +53,10 @@ class Source(Protocol):
     @property
     def kind(self) -> Kind:
         """Return whether this is a git repository or a package's releases."""
+
+    @property
+    def without_history(self) -> str:
+        """Return why there is no history and what to do instead, for a patch that needs one; '' where there is one."""
 
     @property
     def repository(self) -> Repository:

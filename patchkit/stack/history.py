@@ -25,7 +25,7 @@ def apply_history(source: Source, tree: str, change: ChangeRevert | ChangeCherry
     A merge commit counts as the change from its first parent.
     """
     if source.kind == "package":
-        return _without_history(tree)
+        return _broken(source.without_history, tree)
     repository = source.repository
     commit = source.resolve(change.revert if isinstance(change, ChangeRevert) else change.cherry_pick)
     parents = repository.read_commit(commit.id).parents
@@ -43,17 +43,13 @@ def apply_pull(source: Source, base: Commit, tree: str, change: ChangePull, froz
     Raises `RequestError` when upstream has no such pull request or commit.
     """
     if source.kind == "package":
-        return _without_history(tree)
+        return _broken(source.without_history, tree)
     repository = source.repository
     head = source.resolve(frozen or f"pull/{change.pull}")
     fork = find_pull_fork(repository, head.id) or find_fork(repository, base.id, head.id)
     if fork is None:
         return _broken(f"pull/{change.pull} has no common history with {base.name}", tree)
     return _merge(repository, tree, (_tree_of(repository, fork), head.tree), change.exclude)
-
-
-def _without_history(tree: str) -> Attempt:
-    return _broken("needs git history (--source git): the releases of a package have none", tree)
 
 
 def find_fork(repository: Repository, base: str, head: str) -> str | None:

@@ -98,7 +98,7 @@ def _lock_upstream(source: Source, commit: Commit) -> LockedUpstream:
         version=commit.version,
         git=origin.location if source.kind == "git" else None,
         package=origin.location if source.kind == "package" else None,
-        sdist_sha256=origin.sha256,
+        archive_sha256=origin.sha256,
     )
 
 

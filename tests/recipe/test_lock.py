@@ -30,7 +30,7 @@ COMMIT, TREE, SHA = "0123456" + "7" * 33, "1e10" + "0" * 36, "9" * 64
 def make_lock(recipe: Path) -> Lock:
     return Lock(
         patchkit="0.1.0",
-        upstream={"vllm": LockedUpstream(kind="package", ref="v0.26.0", commit=COMMIT, tree=TREE, sdist_sha256=SHA)},
+        upstream={"vllm": LockedUpstream(kind="package", ref="v0.26.0", commit=COMMIT, tree=TREE, archive_sha256=SHA)},
         series=(LockedPatch(patch="guard", sha256=SHA, outcome="rewritten", method="rewrite", files=("vllm/a.py",)),),
         pulls=(LockedPull(upstream="vllm", pull=53055, commit=COMMIT),),
         image=LockedImage(base="vllm/vllm-openai:v0.26.0", digest=f"sha256:{SHA}"),
@@ -159,4 +159,12 @@ LOCKS = st.builds(
 def test_whatever_a_lock_holds_reads_back(tmp_path_factory: pytest.TempPathFactory, lock: Lock) -> None:
     path = tmp_path_factory.getbasetemp() / "any.lock"
     path.write_bytes(dump_lock(lock))
+    assert read_lock(path) == lock
+
+
+def test_a_lock_that_has_the_old_name_of_an_archives_digest_is_read(tmp_path: Path) -> None:
+    lock = make_lock(write_library(tmp_path))
+    path = tmp_path / "recipe.lock"
+    path.write_bytes(dump_lock(lock).replace(b"archive-sha256", b"sdist-sha256"))
+    assert b"sdist-sha256" in path.read_bytes()
     assert read_lock(path) == lock

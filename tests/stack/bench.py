@@ -8,6 +8,7 @@ from pathlib import Path
 
 from patchkit.errors import RequestError
 from patchkit.source.commit import Commit, Tree
+from patchkit.source.package_source import PackageSource
 from patchkit.source.source import Kind
 from patchkit.stack.ladder.attempt import Attempt
 from patchkit.stack.ladder.exact import apply_exact
@@ -25,6 +26,10 @@ class RepositorySource:
     git: GitRepository
     kind: Kind = "git"
     upstream: str = "vllm"
+
+    @property
+    def without_history(self) -> str:
+        return "" if self.kind == "git" else PackageSource.without_history
 
     @property
     def repository(self) -> Repository:

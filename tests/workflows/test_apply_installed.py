@@ -355,3 +355,15 @@ def test_no_wheel_is_written_when_a_patch_does_not_stand_or_nothing_changes(benc
     bench.write(EDIT)
     assert bench.states(bench.pack(out, dry_run=True)) == ["would-change"]
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("entry", ["{pull: 7}", "{revert: 0123abc}", "{cherry-pick: 0123abc}"])
+def test_what_only_upstreams_history_holds_names_the_way_to_a_diff(bench: Bench, entry: str) -> None:
+    bench.write("", series=entry)
+    report = bench.apply()
+    assert not report.stands
+    assert report.distributions[0].result is not None
+    (record,) = report.distributions[0].result.records
+    assert record.outcome is Outcome.BROKEN
+    assert "`patchkit export --source git` makes a diff of it" in record.detail
+    assert "(--source git)" not in record.detail

@@ -41,6 +41,10 @@ class InstalledSource:
     """The upstream as the files of one distribution."""
 
     kind: Kind = "package"
+    without_history = (
+        "needs upstream's history, and installed files have none: `patchkit export --source git` makes a diff of it, "
+        "which `file:` can name in its place"
+    )
 
     def __init__(self, upstream: str, repository: Repository, shelf: Shelf) -> None:
         """Name an upstream and where its files are taken from; nothing is read yet."""
