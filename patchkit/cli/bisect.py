@@ -86,7 +86,11 @@ QUESTION = (
 
 def report_options(function: F) -> F:
     """Add the files that a bisect can be written to."""
-    for name, what in (("markdown", "Write Markdown."), ("html", "Write one self-contained HTML file.")):
+    for name, what in (
+        ("markdown", "Write Markdown."),
+        ("html", "Write one self-contained HTML file."),
+        ("junit", "Write JUnit XML: the confirmed culprit is the case that fails."),
+    ):
         function = click.option(f"--{name}", metavar="FILE", type=FILE, help=what)(function)
     return function
 
@@ -163,16 +167,16 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
 
 def _take_files(context: click.Context, chosen: dict[str, Any]) -> dict[str, Path]:
     """Take the options of `report_options` out of those chosen; return the files that were named."""
-    files = {name: chosen.pop(name) for name in ("html", "markdown")}
+    files = {name: chosen.pop(name) for name in ("html", "markdown", "junit")}
     named = {name: file for name, file in files.items() if file is not None}
-    if named and chosen["axis"] == "patches":
+    if named.keys() - {"junit"} and chosen["axis"] == "patches":
         raise click.UsageError("--html and --markdown are not for --axis patches", context)
     return named
 
 
 def _write_files(records: Sequence[Record], files: Mapping[str, Path]) -> None:
     """Write the reports. Raises `RequestError` for a bisect that is not at its end."""
-    from patchkit.report.bisect import bisect_html, bisect_markdown
+    from patchkit.report.bisect import bisect_html, bisect_junit, bisect_markdown
     from patchkit.tools.cache import write_atomically
 
     ended = [(record, record.result) for record in records if record.result is not None]
@@ -181,6 +185,9 @@ def _write_files(records: Sequence[Record], files: Mapping[str, Path]) -> None:
     if "html" in files:
         page = bisect_html([(result, record.events, record.picture()) for record, result in ended])
         write_atomically(files["html"], page.encode())
+    if "junit" in files:
+        text = bisect_junit([(result, record.events) for record, result in ended])
+        write_atomically(files["junit"], text.encode())
     if "markdown" in files:
         text = "\n".join(bisect_markdown(result, record.events) for record, result in ended)
         write_atomically(files["markdown"], text.encode())

@@ -19,7 +19,7 @@ def junit(report: WatchReport) -> str:
 
     A fault of upstream that the series heals passes, with the property `patched`.
     """
-    root = xml.Element("testsuites", name=_clean(f"patchkit watch {report.recipe}"))
+    root = xml.Element("testsuites", name=clean(f"patchkit watch {report.recipe}"))
     for subject in report.subjects:
         _add_suite(root, report, subject)
     xml.indent(root)
@@ -28,25 +28,29 @@ def junit(report: WatchReport) -> str:
 
 def _add_suite(root: xml.Element, report: WatchReport, subject: Subject) -> None:
     pairs = report.pairs.get(subject.name, {})
-    suite = xml.SubElement(root, "testsuite", name=_clean(subject.name))
+    suite = xml.SubElement(root, "testsuite", name=clean(subject.name))
     properties = xml.SubElement(suite, "properties")
     for name, value in (("title", subject.title), ("fidelity", subject.fidelity), ("upstream", report.upstream)):
-        xml.SubElement(properties, "property", name=name, value=_clean(value))
+        xml.SubElement(properties, "property", name=name, value=clean(value))
     for node in report.nodes:
         if node in pairs:
             _add_case(suite, subject, pairs[node])
+    count_cases(suite)
+
+
+def count_cases(suite: xml.Element) -> None:
+    """Set the numbers of a suite from its cases."""
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
-    suite.set("errors", "0")
+    for name, kind in (("failures", "failure"), ("skipped", "skipped"), ("errors", "error")):
+        suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
 
 
 def _add_case(suite: xml.Element, subject: Subject, pair: VerdictPair) -> None:
     duration = pair.without.duration_seconds + pair.with_series.duration_seconds
     case = xml.SubElement(
-        suite, "testcase", classname=_clean(subject.name), name=_clean(pair.without.at), time=f"{duration:.3f}"
+        suite, "testcase", classname=clean(subject.name), name=clean(pair.without.at), time=f"{duration:.3f}"
     )
     findings = pair.findings
     properties = xml.SubElement(case, "properties")
@@ -55,18 +59,18 @@ def _add_case(suite: xml.Element, subject: Subject, pair: VerdictPair) -> None:
         ("with", word(pair.with_series)),
         ("commit", pair.without.commit),
     ):
-        xml.SubElement(properties, "property", name=name, value=_clean(value))
+        xml.SubElement(properties, "property", name=name, value=clean(value))
     if findings[0] is Finding.BAD and findings[1] in (Finding.GOOD, Finding.ABSENT):
         xml.SubElement(properties, "property", name="patched", value="true")
     if findings[1] is Finding.CONFLICT or findings[1] is Finding.BAD:
         message = "the series does not apply" if findings[1] is Finding.CONFLICT else "bad with the series"
         failure = xml.SubElement(case, "failure", message=message, type=pair.with_series.reason.value)
-        failure.text = _clean(pair.with_series.detail)
+        failure.text = clean(pair.with_series.detail)
     elif Finding.UNKNOWN in findings:
         unknown = pair.without if findings[0] is Finding.UNKNOWN else pair.with_series
-        xml.SubElement(case, "skipped", message=_clean(f"{unknown.reason.value}: {unknown.detail}"))
+        xml.SubElement(case, "skipped", message=clean(f"{unknown.reason.value}: {unknown.detail}"))
     log = xml.SubElement(case, "system-out")
-    log.text = _clean("\n".join(_log_line(verdict) for verdict in (pair.without, pair.with_series)))
+    log.text = clean("\n".join(_log_line(verdict) for verdict in (pair.without, pair.with_series)))
 
 
 def _log_line(verdict: Verdict) -> str:
@@ -74,5 +78,6 @@ def _log_line(verdict: Verdict) -> str:
     return f"{verdict.series} the series: {word(verdict)}: {verdict.reason.value}: {verdict.detail}{where}"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text without the characters that XML cannot write."""
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

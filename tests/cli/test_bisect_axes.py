@@ -38,14 +38,6 @@ def test_the_patches_of_both_trees_are_asked_about(tmp_path: Path, capsys: pytes
     assert (code, result["culprits"], result["patches"]) == (0, ["engine-note"], ["plugin-note", "engine-note"])
 
 
-def test_a_journal_of_patches_is_read_by_the_bisect_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pair = make_pair(tmp_path)
-    (engine,) = pair.engines("a b")
-    pair.wants("a b", engine)
-    assert run(["bisect", "log", str(pair.recipe), "--axis", "patches", "--source", "git"]) == 128
-    assert "run the bisect itself" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("words", [["--at", "main"], ["--pin", "release"]])
 def test_an_option_of_another_axis_is_refused(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,6 +1,7 @@
 """What a bisect tells: documents for programs, lines for people."""
 
 from patchkit.report.bisect.document import Tally, answer_document, probe_document
+from patchkit.report.bisect.junit import bisect_junit
 from patchkit.report.bisect.page import bisect_html, bisect_markdown
 from patchkit.report.bisect.picture import Moment, Picture
 from patchkit.report.bisect.progress import BisectProgress
@@ -14,6 +15,7 @@ __all__ = [
     "Tally",
     "answer_document",
     "bisect_html",
+    "bisect_junit",
     "bisect_markdown",
     "event_text",
     "log_text",

@@ -40,6 +40,16 @@ def patches_text(event: Document) -> str:
     return {"start": _start_text, "probe": _probe_text, "result": _result_text}[event["event"]](event)
 
 
+def patches_log_text(event: Document) -> str:
+    """Return an event of the journal of the axis `patches` as lines, '' for one that says nothing to people."""
+    if event["event"] == "end":
+        return _result_text(event["document"])
+    if event["event"] == "confirm":
+        return f"  {event['answer']:<4}  once more      {' + '.join(event['holds'])}"
+    told = {"start": lambda event: _start_text({**event, "known": 0}), "probe": _probe_text, "spoiled": _probe_text}
+    return told[event["event"]](event) if event["event"] in told else ""
+
+
 def _start_text(event: Document) -> str:
     known = f"; {event['known']} sets known from before" if event["known"] else ""
     names = event["patches"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from patchkit.report.bisect.axes import fixed_text, noun_of, pair_lines, patches_text
+from patchkit.report.bisect.axes import fixed_text, noun_of, pair_lines, patches_log_text, patches_text
 from patchkit.report.text import flatten, seconds
 from patchkit.search.decision import count_steps
 
@@ -44,6 +44,8 @@ def log_text(event: Document) -> str:
         "revert": _revert_text,
         "end": lambda event: _result_text(event["document"]),
     }
+    if event.get("axis") == "patches":
+        return patches_log_text(event)
     write = texts.get(event["event"])
     return "" if write is None else write(event)
 

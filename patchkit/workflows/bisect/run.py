@@ -19,7 +19,7 @@ from patchkit.search import Settings, believe
 from patchkit.tools.journal import Journal
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect.axes.open import open_subject
-from patchkit.workflows.bisect.axes.patches import AXIS, open_patches, search_patches
+from patchkit.workflows.bisect.axes.patches import AXIS, PatchSearch, open_patches, replay_patches, search_patches
 from patchkit.workflows.bisect.culprit.emit import check_name, emit_revert
 from patchkit.workflows.bisect.journal.events import Event, view
 from patchkit.workflows.bisect.journal.gitlog import GitLog, git_log, read_git_log
@@ -70,7 +70,7 @@ def _bisect_patches(toolkit: Toolkit, request: BisectRequest, tell: Tell) -> dic
     """Find the patches of the series that bring the fault; what is searched there are sets, not a graph."""
     search = open_patches(open_recipe(toolkit, request.recipe, request.source), request)
     with _alone(toolkit, search.key):
-        journal = Journal(toolkit.cache.folder("bisects", search.key) / "journal.jsonl")
+        journal = _journal_of(toolkit, search)
         if request.restart:
             journal.clear()
         result = search_patches(search, journal, tell)
@@ -109,11 +109,13 @@ class Searches:
 class Record:
     """What was kept of one search: its subject and the events of its journal."""
 
-    subject: Subject
+    subject: Subject | PatchSearch
     events: tuple[Event, ...]
 
     def replay(self) -> Replay:
         """Make every decision again."""
+        if isinstance(self.subject, PatchSearch):
+            return replay_patches(self.subject, self.events)
         return replay(self.subject.graph, self.events)
 
     @property
@@ -123,8 +125,8 @@ class Record:
         return None if ended is None else ended["document"]
 
     def picture(self) -> Picture:
-        """Return what was believed after each probe."""
-        graph, moments = self.subject.graph, []
+        """Return what was believed after each probe. Raises `RequestError` for sets of patches."""
+        graph, moments = self._line().graph, []
         for at, event in enumerate(self.events, 1):
             if event["event"] in ("probe", "told"):
                 seen = view(graph, self.events[:at])
@@ -137,12 +139,19 @@ class Record:
         about = self.subject.about()
         if about["axis"] != "commits":
             raise RequestError(f"git bisect knows no {about['axis']}", "--git-log is for --axis commits")
+        subject = self._line()
 
         def title(node: str) -> str:
-            record = self.subject.describe(node)
+            record = subject.describe(node)
             return record.subject if record else ""
 
-        return git_log(self.subject.graph, self.events, title)
+        return git_log(subject.graph, self.events, title)
+
+    def _line(self) -> Subject:
+        """Return the subject where it has nodes on a line or graph."""
+        if isinstance(self.subject, PatchSearch):
+            raise RequestError("--axis patches searches sets, not a line", "leave --html and --markdown out")
+        return self.subject
 
 
 def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]:
@@ -152,8 +161,10 @@ def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]
     """
     told = None if request.from_git_log is None else _read_told(request.from_git_log)
     request = _with_ends(request, told)
-    subject: Subject | str = open_subject(open_recipe(toolkit, request.recipe, request.source), request)
-    records: list[Record] = []
+    opened, records = open_recipe(toolkit, request.recipe, request.source), list[Record]()
+    subject: Subject | str = "" if request.axis == AXIS else open_subject(opened, request)
+    if request.axis == AXIS and (events := _journal_of(toolkit, search := open_patches(opened, request)).read()):
+        records.append(Record(search, events))
     while not isinstance(subject, str):
         events = _journal_of(toolkit, subject).read()
         if not events:
@@ -161,12 +172,13 @@ def read_records(toolkit: Toolkit, request: BisectRequest) -> tuple[Record, ...]
         records.append(Record(subject, events))
         subject = subject.inside(records[-1].result) if records[-1].result else ""
     if not records:
-        message = f"{request.recipe}: no journal of a bisect from {request.good} to {request.bad}"
+        what = "of --axis patches" if request.axis == AXIS else f"from {request.good} to {request.bad}"
+        message = f"{request.recipe}: no journal of a bisect {what}"
         raise RequestError(message, "give the words of that bisect; a recipe or issue that changed since begins anew")
     return tuple(records)
 
 
-def _journal_of(toolkit: Toolkit, subject: Subject) -> Journal:
+def _journal_of(toolkit: Toolkit, subject: Subject | PatchSearch) -> Journal:
     return Journal(toolkit.cache.folder("bisects", subject.key) / "journal.jsonl")
 
 

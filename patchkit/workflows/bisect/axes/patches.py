@@ -24,6 +24,7 @@ from patchkit.stack.series import StackPatch, leave_out
 from patchkit.tools.cache import digest_of
 from patchkit.tools.journal import Journal
 from patchkit.verdict.verdict import Reason, Series, Verdict
+from patchkit.workflows.bisect.journal.replay import Replay
 from patchkit.workflows.bisect.request import BisectRequest, Tell
 from patchkit.workflows.bisect.subject import choose_issue
 
@@ -95,7 +96,7 @@ class PatchSearch:
 def open_patches(opened: OpenedRecipe, request: BisectRequest) -> PatchSearch:
     """Return what a request searches. Raises `RequestError` when there is nothing to tell apart."""
     issue, repro = choose_issue(opened.loaded, request.issue)
-    _refuse_strange(opened, request)
+    _refuse_strange(request)
     if request.flaky or repro.flaky:
         hint = "give the repro `repeat:`: runs that disagree are a skip"
         raise RequestError(f"{issue.slug}/{repro.name}: runs may err, and --axis patches takes each as it is", hint)
@@ -109,15 +110,21 @@ def open_patches(opened: OpenedRecipe, request: BisectRequest) -> PatchSearch:
     return PatchSearch(opened, issue, repro, commit, request.series, patches)
 
 
-def _refuse_strange(opened: OpenedRecipe, request: BisectRequest) -> None:
-    """Raise `RequestError` for what says nothing on this axis; `--jobs` is told, since the answer is the same."""
+def _refuse_strange(request: BisectRequest) -> None:
+    """Raise `RequestError` for what says nothing on this axis."""
     if request.good or request.bad:
         raise RequestError("--axis patches has no ends", "--at names the commit; the good end is without patches")
-    given = {"--ray": request.ray, "--emit-revert": request.emit_revert, "--from-git-log": request.from_git_log}
+    given = {
+        "--ray": request.ray,
+        "--emit-revert": request.emit_revert,
+        "--from-git-log": request.from_git_log,
+        "--exhaustive": request.exhaustive,
+    }
     if strange := [option for option, value in given.items() if value]:
         raise RequestError(f"{', '.join(strange)}: not for --axis patches", "leave it out")
     if request.jobs > 1:
-        opened.toolkit.progress.warn("--axis patches runs one set at a time", "each tells which one to run next")
+        hint = "leave it out: each set of patches tells which one is next"
+        raise RequestError("--jobs: --axis patches runs one set at a time", hint)
 
 
 def search_patches(search: PatchSearch, journal: Journal, tell: Tell) -> dict[str, Any]:
@@ -125,18 +132,40 @@ def search_patches(search: PatchSearch, journal: Journal, tell: Tell) -> dict[st
     events: list[dict[str, Any]] = [dict(event) for event in journal.read()]
     start = {"event": "start", **search.about(), "known": len(_observations(events))}
     if not events:
-        journal.append(start)
-        events.append(start)
+        _keep(journal, events, start)
+    _keep(journal, events, {"event": "session"})
     tell(start)
     while isinstance(decision := decide_subset(search.names, _observations(events)), Try):
         verdict = search.ask(decision.holds)
         event = probe_document(_name(search, decision.holds), verdict, stage="search", fresh=False)
         event |= {"holds": [name for name in search.names if name in decision.holds]}
-        if verdict.reason is not Reason.INFRASTRUCTURE:  # a skip for now; the next run of this search tries it again
-            journal.append(event)
-        events.append(event)
+        spoiled = verdict.reason is Reason.INFRASTRUCTURE  # a skip for now; the next run of this search tries it again
+        _keep(journal, events, {**event, "event": "spoiled"} if spoiled else event)
         tell({**event, "left": decision.left, "fidelity": verdict.fidelity, "axis": AXIS})
-    return _conclude(search, decision, events, journal)
+    document = _conclude(search, decision, events, journal)
+    _keep(journal, events, {"event": "end", "document": document})
+    return document
+
+
+def replay_patches(search: PatchSearch, events: Sequence[Event]) -> Replay:
+    """Decide again before every set that was run, and at the end; stop at the first difference."""
+    decisions = 0
+    for at, event in enumerate(events):
+        if event["event"] not in ("probe", "spoiled", "end"):
+            continue
+        decision = decide_subset(search.names, _observations(events[:at]))
+        holds = event["document"]["culprits"] if event["event"] == "end" else event["holds"]
+        made = decision.holds if isinstance(decision, Try) else getattr(decision, "items", ())
+        decisions += 1
+        if isinstance(decision, Try) is (event["event"] == "end") or frozenset(made) != frozenset(holds):
+            kept, now = (_name(search, frozenset(one)) for one in (holds, made))
+            return Replay(decisions, at + 1, f"the journal has {kept}, now it is {now}")
+    return Replay(decisions)
+
+
+def _keep(journal: Journal, events: list[dict[str, Any]], event: dict[str, Any]) -> None:
+    journal.append(event)
+    events.append(event)
 
 
 def _conclude(
@@ -182,7 +211,18 @@ def _advice(rest: str) -> str:
 
 
 def _observations(events: Iterable[Event]) -> dict[frozenset[str], Seen]:
-    return {frozenset(event["holds"]): event["answer"] for event in events if event["event"] == "probe"}
+    """Return the answers by set; what the machine spoiled is a skip, but only in the run that saw it."""
+    found: dict[frozenset[str], Seen] = {}
+    spoiled: set[frozenset[str]] = set()
+    for event in events:
+        if event["event"] == "session":
+            for held in spoiled:
+                del found[held]
+            spoiled.clear()
+        elif event["event"] in ("probe", "spoiled"):
+            found[frozenset(event["holds"])] = event["answer"]
+            spoiled |= {frozenset(event["holds"])} if event["event"] == "spoiled" else set()
+    return found
 
 
 def _name(search: PatchSearch, held: frozenset[str]) -> str:
