@@ -14,11 +14,7 @@ is no such kernel class.
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
-import os
 import sys
-import traceback
-from pathlib import Path
 from typing import Any
 
 from e8m0_layer import (
@@ -27,11 +23,13 @@ from e8m0_layer import (
     PACKAGE,
     ROWS,
     SCALE_NAMES,
-    TOLERANCE,
     check_bits,
+    check_product,
     every_exponent,
+    forward,
     kernel_of,
     layer_with,
+    run,
     spread,
 )
 from faked_gpu import Bad, capability_at_hand, fake_device
@@ -69,37 +67,6 @@ def stub_compiled_op(arrived: list[Any]) -> None:
         library.define(f"{question}(int cuda_device_capability) -> bool")
         library.impl(question, lambda _: True, "CompositeExplicitAutograd")
     stub_compiled_op.keep = library  # type: ignore[attr-defined]  # unloaded with its last reference
-
-
-def forward(kernel: Any, name: str, layer: Any, arrived: list[Any]) -> tuple[Any, Any, Any]:
-    """Load, then run from the quantised activation on. Returns the activation, its scales and the result."""
-    import torch
-
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(4, COLUMNS * BLOCK, generator=generator).to(torch.float8_e4m3fn)
-    x_scale = torch.rand(4, COLUMNS, generator=generator) + 0.5
-    kernel.process_weights_after_loading(layer)
-    arrived.clear()
-    found = kernel.apply_block_scaled_mm(A=x, B=layer.weight, As=x_scale, Bs=getattr(layer, name))
-    if len(arrived) != 1:
-        raise TypeError(f"the compiled op was called {len(arrived)} times")
-    return x, x_scale, found
-
-
-def check_product(kernel: Any, name: str, arrived: list[Any]) -> None:
-    """The forward pass on scales a model would have."""
-    import torch
-
-    exponents = torch.randint(110, 130, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
-    scale = exponents.view(torch.float8_e8m0fnu)
-    layer = layer_with(name, scale.clone())
-    x, x_scale, found = forward(kernel, name, layer, arrived)
-    left = x.double() * spread(x_scale.double(), 4, COLUMNS * BLOCK)
-    right = (layer.weight.double() * spread(scale.double(), ROWS * BLOCK, COLUMNS * BLOCK)).t()
-    error = ((found.double() - left @ right).abs() / (left.abs() @ right.abs())).max().item()
-    if not error <= TOLERANCE:
-        raise Bad(f"{name}: the product is off by {error:.1e} of its terms, allowed {TOLERANCE:.0e}")
-    print(f"{name}: product within {error:.1e} of float64, allowed {TOLERANCE:.0e}")
 
 
 def check_kernel(name: str, arrived: list[Any]) -> None:
@@ -147,37 +114,8 @@ def check() -> None:
     for name in SCALE_NAMES:
         check_kernel(name, arrived)
         check_deep_gemm(name)
-
-
-def answer() -> int:
-    try:
-        check()
-    except Bad as problem:
-        print(f"bad: E8M0 scales: {problem}")
-        return 1
-    except Exception as error:
-        traceback.print_exc(file=sys.stdout)
-        if CHECK in str(error):
-            print(f"bad: E8M0 scales reach the compiled op: {error}")
-            return 1
-        print(f"cannot tell: {type(error).__name__}: {error}")
-        return 125
-    print("good: the op is fed float32 scales of the same value, DeepGEMM still gets E8M0")
-    return 0
-
-
-def main() -> int:
-    tree = Path(os.environ.get("PATCHKIT_TREE") or Path.cwd()).resolve()
-    if not (tree / "vllm" / "__init__.py").is_file():
-        print(f"cannot tell: {tree} holds no vllm package")
-        return 125
-    source = tree / PACKAGE.replace(".", "/") / "cutlass.py"
-    if not source.is_file() or f"class {KERNEL}" not in source.read_text(encoding="utf-8"):
-        print("patchkit: absent")
-        return 0
-    sys.path.insert(0, str(tree))
-    return answer()
+    print("DeepGEMM's kernel still gets E8M0")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("cutlass.py", KERNEL, check, "the compiled op", CHECK))

@@ -22,8 +22,23 @@ def plain(x):
 """
 
 
+WRAPPER = """
+_tf32_hc_prenorm_gemm_impl = None
+
+def is_deep_gemm_supported():
+    return current_platform.support_deep_gemm()
+
+def tf32_hc_prenorm_gemm(*args):
+    return _tf32_hc_prenorm_gemm_impl(*args)
+"""
+
+
+def with_wrapper(tmp_path: Path, files: dict[str, str]) -> Path:
+    return plant(tmp_path, {"vllm/utils/deep_gemm.py": WRAPPER, **files})
+
+
 def module(tmp_path: Path, text: str) -> Answer:
-    return ask(SLUG, plant(tmp_path, {FILE: HEAD + dedent(text)}))
+    return ask(SLUG, with_wrapper(tmp_path, {FILE: HEAD + dedent(text)}))
 
 
 def body(tmp_path: Path, text: str) -> Answer:
@@ -273,7 +288,7 @@ def test_a_helper_of_another_module_is_followed(tmp_path: Path, answer: str, cod
         if use():
             tf32_hc_prenorm_gemm(x)
     """
-    plant(tmp_path, {"vllm/model_executor/kernels/mhc/choice.py": helper})
+    with_wrapper(tmp_path, {"vllm/model_executor/kernels/mhc/choice.py": helper})
     assert module(tmp_path, text).code == code
 
 
@@ -315,14 +330,14 @@ def test_a_tree_without_the_function_says_absent_and_is_good(tmp_path: Path) -> 
 
 def test_the_older_form_is_mentioned_but_is_another_defect(tmp_path: Path) -> None:
     older = HEAD + "\ndef mhc_pre(x):\n    return tf32_hc_prenorm_gemm(x)\n"
-    answer = ask(SLUG, plant(tmp_path, {"vllm/model_executor/layers/mhc.py": older}))
+    answer = ask(SLUG, with_wrapper(tmp_path, {"vllm/model_executor/layers/mhc.py": older}))
     assert answer.code == GOOD
     assert "note: not counted" in answer.output
 
 
 def test_a_function_that_moved_is_found(tmp_path: Path) -> None:
     moved = HEAD + "\ndef mhc_pre_broadcast_tilelang(x):\n    return tf32_hc_prenorm_gemm(x)\n"
-    assert ask(SLUG, plant(tmp_path, {"vllm/models/deepseek/mhc.py": moved})).code == BAD
+    assert ask(SLUG, with_wrapper(tmp_path, {"vllm/models/deepseek/mhc.py": moved})).code == BAD
 
 
 @pytest.mark.parametrize("script", ["static.py", "stubbed.py"])
@@ -331,7 +346,7 @@ def test_a_tree_that_is_no_vllm_cannot_be_told(tmp_path: Path, script: str) -> N
 
 
 def test_running_the_code_of_a_tree_without_the_function_needs_no_torch(tmp_path: Path) -> None:
-    answer = ask(SLUG, plant(tmp_path, {FILE: "def mhc_pre_tilelang(x):\n    return x\n"}), "stubbed.py")
+    answer = ask(SLUG, with_wrapper(tmp_path, {FILE: "def mhc_pre_tilelang(x):\n    return x\n"}), "stubbed.py")
     assert answer.code == GOOD
     assert "patchkit: absent" in answer.output.splitlines()
 
@@ -339,7 +354,7 @@ def test_running_the_code_of_a_tree_without_the_function_needs_no_torch(tmp_path
 def test_a_tree_that_cannot_be_imported_cannot_be_told(tmp_path: Path) -> None:
     answer = ask(
         SLUG,
-        plant(tmp_path, {FILE: "import nothing\n\ndef mhc_pre_broadcast_tilelang(x):\n    return x\n"}),
+        with_wrapper(tmp_path, {FILE: "import nothing\n\ndef mhc_pre_broadcast_tilelang(x):\n    return x\n"}),
         "stubbed.py",
     )
     assert answer.code == CANNOT_TELL, answer.output
