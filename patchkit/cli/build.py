@@ -52,11 +52,13 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, no_verify: b
     if options["engine"] == "docker" and options["output"] is not None:
         raise click.UsageError("--output is for the archive of --engine oci; docker keeps its images itself")
     report = build_recipe(make_toolkit(context), BuildRequest(recipe=recipe, verify=not no_verify, **options))
+    beside = [series_document(result, base) for base, result in report.beside]
     if as_json:
         emit_json(
             {
                 "image": _image_document(report.image),
                 **series_document(report.result, report.base),
+                **({"beside": beside} if beside else {}),
                 "verdicts": [verdict_document(verdict) for verdict in report.verdicts],
                 "problems": [vars(problem) for problem in report.problems],
             }
@@ -79,10 +81,15 @@ def _say_report(report: BuildReport, verified: bool) -> None:
 
     say(f"base  {report.base.commit.name}  commit {report.base.commit.id[:12]}  tree {report.base.id[:12]}")
     say(series_table(report.result))
-    if report.result.patched is None:
+    for base, result in report.beside:
+        say(f"with  {base.commit.upstream} {base.commit.name}  commit {base.commit.id[:12]}  tree {base.id[:12]}")
+        say(series_table(result))
+    results = [report.result, *(result for _, result in report.beside)]
+    trees = [result.patched.id for result in results if result.patched is not None]
+    if len(trees) < len(results):
         note("no image: not all patches stand")
         return
-    say(f"tree  {report.result.patched.id}")
+    say(f"tree  {', '.join(trees)}")
     if verified:
         _say_checks(report)
     if report.image is None:

@@ -34,9 +34,13 @@ NO_BASE = BaseName("none", "")
 class _Content:
     """What goes into the layer, however it is built. `own` are the files that tell the provenance."""
 
-    overlay: Overlay
+    overlays: tuple[tuple[Overlay, Listing | None], ...]
     own: tuple[OverlayFile, ...]
-    listing: Listing | None
+
+    @property
+    def files(self) -> tuple[OverlayFile, ...]:
+        """Return all files of the layer."""
+        return (*(file for overlay, _ in self.overlays for file in overlay.files), *self.own)
 
 
 def build_image(toolkit: Toolkit, plan: ImagePlan, engine: EngineChoice, output: Path) -> Image:
@@ -101,12 +105,24 @@ def _for_tag(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "-", text)
 
 
-def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: Progress) -> _Content:
-    """Choose what goes into the image, and tell what does not."""
+def _collect(plan: ImagePlan, listings: Sequence[Listing | None], base: BaseName, progress: Progress) -> _Content:
+    """Choose what goes into the image of each upstream; `listings` are those of the plan's parts."""
+    chosen = [_select(part, listing, base, progress) for part, listing in zip(plan.parts, listings, strict=True)]
+    return _Content(tuple(zip(chosen, listings, strict=True)), provenance_files(plan, chosen, base))
+
+
+def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: Progress) -> Overlay:
+    """Choose the files of one upstream, and tell which of its changes are left out."""
+    if plan.is_installed and listing is None:
+        raise RequestError(
+            f"{plan.package} is patched as it is installed, and an image without a base has none", "name an image.base"
+        )
     if listing is not None and listing.files is not None and not listing.files:
-        raise RequestError(f"{base.name}: has no {plan.package} below {listing.root}", "correct or drop image.root")
-    if listing is not None and (warning := check_version(listing, plan.patched.base.commit, plan.package)):
-        progress.warn(warning)
+        raise RequestError(f"{base.name}: has no {plan.package} below {listing.root}", "correct or drop its root")
+    if listing is not None:
+        warning = check_version(listing, plan.patched.base.commit, plan.package, plan.is_installed)
+        if warning:
+            progress.warn(warning)
     overlay = select_overlay(plan, listing)
     if not overlay.files and not overlay.removed:
         _tell_nothing(plan, listing, progress)
@@ -117,7 +133,7 @@ def _select(plan: ImagePlan, listing: Listing | None, base: BaseName, progress: 
         )
     if others := [path for path in overlay.left_out if path not in overlay.native]:
         progress.warn(f"left out of the image, since not below {plan.package}/: {_shorten(others)}")
-    return _Content(overlay, provenance_files(plan, overlay, base), listing)
+    return overlay
 
 
 def _tell_nothing(plan: ImagePlan, listing: Listing | None, progress: Progress) -> None:
@@ -139,13 +155,14 @@ def _build_archive(toolkit: Toolkit, plan: ImagePlan, output: Path) -> Image:
     base = open_base(toolkit, plan.base, plan.recipe_folder)
     name = BaseName(plan.spec.base, base.name.digest) if base else NO_BASE
     _check_pin(plan, name)
-    listing = _list_base(toolkit, plan, base) if base else None
-    content = _select(plan, listing, name, toolkit.progress)
+    listings = [_list_base(toolkit, part, base) if base else None for part in plan.parts]
+    content = _collect(plan, listings, name, toolkit.progress)
     description = _describe(plan, name)
     toolkit.progress.step(f"write {output}")
     written = write_archive(output, base, _layer(plan, content), description, toolkit.progress)
-    if base and listing:  # now the layers have the digests that they claim: a base cannot tell of another one
-        toolkit.cache.write_record("base-listings", _listing_key(plan, base), listing.to_record())
+    for part, listing in zip(plan.parts, listings, strict=True):
+        if base and listing:  # now the layers have the digests that they claim: a base cannot tell of another one
+            toolkit.cache.write_record("base-listings", _listing_key(part, base), listing.to_record())
     return Image("oci", written.manifest, description.tags, output, _paths(content))
 
 
@@ -158,9 +175,10 @@ def _check_pin(plan: ImagePlan, base: BaseName) -> None:
 
 
 def _layer(plan: ImagePlan, content: _Content) -> LayerContent:
-    folders = content.listing.folders if content.listing else {}
-    hidden = hide_paths(content.overlay, content.listing) if content.listing else ()
-    return LayerContent((*content.overlay.files, *content.own), hidden, folders, plan.time)
+    known = [(overlay, listing) for overlay, listing in content.overlays if listing is not None]
+    folders = {path: folder for _, listing in known for path, folder in listing.folders.items()}
+    hidden = {path for overlay, listing in known for path in hide_paths(overlay, listing)}
+    return LayerContent(content.files, tuple(sorted(hidden)), folders, plan.time)
 
 
 def _describe(plan: ImagePlan, base: BaseName) -> Description:
@@ -169,7 +187,7 @@ def _describe(plan: ImagePlan, base: BaseName) -> Description:
 
 
 def _paths(content: _Content) -> tuple[str, ...]:
-    return tuple(file.path for file in (*content.overlay.files, *content.own))
+    return tuple(file.path for file in content.files)
 
 
 def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
@@ -178,7 +196,7 @@ def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
         return from_record(kept)
     toolkit.progress.step(f"read the file list of {base.name.name}")
     try:
-        return scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.spec.root)
+        return scan_layers([layer.blob.open for layer in base.layers], plan.package, plan.root)
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         hint = "zstd layers cannot be read: use --engine docker, or a base with gzip layers"
         raise RequestError(f"{base.name.name}: a layer of the base cannot be read: {error}", hint) from error
@@ -186,21 +204,22 @@ def _list_base(toolkit: Toolkit, plan: ImagePlan, base: Base) -> Listing:
 
 def _listing_key(plan: ImagePlan, base: Base) -> str:
     layers = [layer.digest for layer in base.layers]
-    return digest_of({"format": 2, "layers": layers, "package": plan.package, "root": plan.spec.root})
+    return digest_of({"format": 2, "layers": layers, "package": plan.package, "root": plan.root})
 
 
 # --- engine docker -------------------------------------------------------------------------------------------------
 
 
 def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
-    listing, name, found = None, NO_BASE, None
+    listings: list[Listing | None] = [None for _ in plan.parts]
+    name, found = NO_BASE, None
     if plan.spec.base != "none":
         parse_reference(plan.base)
         found = engine.find_image(plan.base) or engine.pull(plan.base)
         name = BaseName(plan.spec.base, found.digest)
         _check_pin(plan, name)
-        listing = _ask_base(engine.run_python, plan)
-    content = _select(plan, listing, name, toolkit.progress)
+        listings = [_ask_base(engine.run_python, part) for part in plan.parts]
+    content = _collect(plan, listings, name, toolkit.progress)
     description = _describe(plan, name)
     toolkit.progress.step(f"give {description.tags[0] if description.tags else plan.name} to docker")
     with tempfile.TemporaryDirectory(prefix="patchkit-") as folder:
@@ -210,7 +229,7 @@ def _build_docker(toolkit: Toolkit, plan: ImagePlan, engine: Engine) -> Image:
 
 
 def _ask_base(run_python: Callable[[str, str, Sequence[str]], str | None], plan: ImagePlan) -> Listing:
-    output = run_python(plan.base, CONTAINER_PROBE, [plan.package, plan.spec.root or ""])
+    output = run_python(plan.base, CONTAINER_PROBE, [plan.package, plan.root or ""])
     if output is None:
         raise RequestError(f"{plan.base}: python3 does not run in this base", "use --engine oci: it needs none")
     return read_probe(output, plan.package)

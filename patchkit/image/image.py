@@ -28,6 +28,18 @@ class ImagePlan:
     target: Target
     recipe_folder: Path  # what `oci:PATH` is relative to
     base_digest: str = ""  # the lock's digest of the base; empty takes what the name means now
+    is_installed: bool = False  # patched as a wheel installs it: the base must hold this very version
+    beside: tuple[ImagePlan, ...] = ()  # the other upstreams of the recipe whose patched files go into the same layer
+
+    @property
+    def root(self) -> str | None:
+        """Return the folder of the base that holds the package, None to look for it."""
+        return self.spec.roots.get(self.patched.base.commit.upstream, self.spec.root)
+
+    @property
+    def parts(self) -> tuple[ImagePlan, ...]:
+        """Return this plan and those beside it."""
+        return (self, *self.beside)
 
     @property
     def package(self) -> str:

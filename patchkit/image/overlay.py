@@ -132,21 +132,28 @@ def _is_native(path: str) -> bool:
     return name.suffix in NATIVE_SUFFIXES or name.name in NATIVE_NAMES
 
 
-def check_version(listing: Listing, commit: Commit, package: str) -> str:
+def check_version(listing: Listing, commit: Commit, package: str, is_installed: bool = False) -> str:
     """Compare the base's version of the package with the commit's; return a warning, empty when they agree.
 
-    Local parts (+cu130) do not count. Raises `RequestError` when both are releases and differ.
+    Local parts (+cu130) do not count. Raises `RequestError` when both are releases and differ; of a package that is
+    patched `as it is installed` also when they differ otherwise, or when the base's version is not known.
     """
+    hint = "take the base image of the same version, or --at the version of the base"
     if commit.version is None or not listing.versions:
-        return f"cannot tell whether the base holds {package} {commit.version or commit.id[:12]}: no version is known"
+        told = f"cannot tell whether the base holds {package} {commit.version or commit.id[:12]}: no version is known"
+        if is_installed:
+            raise RequestError(told, "its metadata (*.dist-info) tells it; a base without it cannot be patched")
+        return told
     wanted, found = _public(commit.version), {_public(version) for version in listing.versions}
     if found == {wanted}:
         return ""
     names = " and ".join(sorted(listing.versions))
     told = f"the base holds {package} {names}, the series is applied to {package} {commit.version}"
-    if any(version is None or version.is_devrelease for version in (wanted, *found)):
+    if not is_installed and any(version is None or version.is_devrelease for version in (wanted, *found)):
         return told
-    raise RequestError(told, "take the base image of the same version, or --at the version of the base")
+    if is_installed:
+        hint = f"take the wheel of {names} in the recipe, or a base with {package} {commit.version}"
+    raise RequestError(told, hint)
 
 
 def _public(version: str) -> Version | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -17,32 +18,43 @@ PROVENANCE_PATH = f"{OWN_FOLDER}/provenance.json"
 LOCK_PATH = f"{OWN_FOLDER}/recipe.lock"
 
 
-def provenance_files(plan: ImagePlan, overlay: Overlay, base: BaseName) -> tuple[OverlayFile, ...]:
-    """Return the files that tell where the image comes from: provenance.json and, with a lock, recipe.lock."""
-    document = json.dumps(describe(plan, overlay, base), indent=1, sort_keys=True, ensure_ascii=False)
+def provenance_files(plan: ImagePlan, overlays: Sequence[Overlay], base: BaseName) -> tuple[OverlayFile, ...]:
+    """Return the files that tell where the image comes from: provenance.json and, with a lock, recipe.lock.
+
+    `overlays` are those of the plan's parts.
+    """
+    document = json.dumps(describe(plan, overlays, base), indent=1, sort_keys=True, ensure_ascii=False)
     files = [OverlayFile(PROVENANCE_PATH, 0o100644, document.encode() + b"\n")]
     if plan.lock_text:
         files.append(OverlayFile(LOCK_PATH, 0o100644, plan.lock_text))
     return tuple(files)
 
 
-def describe(plan: ImagePlan, overlay: Overlay, base: BaseName) -> dict[str, Any]:
-    """Return the content of provenance.json."""
+def describe(plan: ImagePlan, overlays: Sequence[Overlay], base: BaseName) -> dict[str, Any]:
+    """Return the content of provenance.json; `beside` only where several upstreams are patched."""
+    beside = [_describe_part(part, overlay) for part, overlay in zip(plan.beside, overlays[1:], strict=True)]
     return {
+        **({"beside": beside} if beside else {}),
         "format": 1,
         "patchkit": __version__,
         "recipe": plan.name,
         "version": plan.version,
         "target": plan.target.model_dump(mode="json", by_alias=True),
+        "base": asdict(base),
+        **_describe_part(plan, overlays[0]),
+        "lock": {"path": LOCK_PATH, "sha256": _sha256(plan.lock_text)} if plan.lock_text else None,
+    }
+
+
+def _describe_part(plan: ImagePlan, overlay: Overlay) -> dict[str, Any]:
+    return {
         "upstream": _describe_upstream(plan),
         "tree": plan.patched.id,
         "series": [_describe_patch(record) for record in plan.patched.applied],
-        "base": asdict(base),
         "root": overlay.root,
         "files": [_describe_file(file) for file in overlay.files],
         "removed": list(overlay.removed),
         "left_out": list(overlay.left_out),
-        "lock": {"path": LOCK_PATH, "sha256": _sha256(plan.lock_text)} if plan.lock_text else None,
     }
 
 
@@ -84,9 +96,10 @@ def image_labels(plan: ImagePlan, base: BaseName) -> dict[str, str]:
         "org.opencontainers.image.base.digest": base.digest,
         "io.patchkit.recipe": plan.name,
         "io.patchkit.tree": plan.patched.id,
-        "io.patchkit.series": " ".join(record.patch for record in plan.patched.applied),
+        "io.patchkit.series": " ".join(record.patch for part in plan.parts for record in part.patched.applied),
         "io.patchkit.lock-sha256": _sha256(plan.lock_text) if plan.lock_text else "",
     }
+    labels |= {f"io.patchkit.tree.{part.patched.base.commit.upstream}": part.patched.id for part in plan.beside}
     return {name: value for name, value in labels.items() if value}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchkit.errors import RequestError
@@ -19,6 +19,7 @@ from patchkit.pipeline import (
     open_recipe,
     patch_tree,
     resolve_commit,
+    series_of,
     source_of,
 )
 from patchkit.recipe.library import LoadedIssue
@@ -66,6 +67,7 @@ class BuildReport:
     checks: tuple[Check, ...]
     image: Image | None
     exit_code: int
+    beside: tuple[tuple[Tree, SeriesResult], ...] = ()  # the other upstreams that the series patches
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -79,7 +81,9 @@ class BuildReport:
 
 
 def build_recipe(toolkit: Toolkit, request: BuildRequest) -> BuildReport:
-    """Build the image of the recipe's main upstream; nothing is written unless patches and repros are as expected.
+    """Build the image with the files of every upstream that the series patches.
+
+    Nothing is written unless patches and repros are as expected.
 
     Raises what opening the recipe and `build_image` raise.
     """
@@ -87,18 +91,43 @@ def build_recipe(toolkit: Toolkit, request: BuildRequest) -> BuildReport:
     commit = resolve_commit(opened, request.at)
     base = source_of(opened, commit.upstream).tree(commit)
     result = patch_tree(opened, commit)
-    if result.patched is None:
-        return BuildReport(base, result, (), None, NO)
+    beside = tuple(_patch_others(opened, commit.upstream))
+    others = tuple(other.patched for _, other in beside if other.patched is not None)
+    if result.patched is None or len(others) < len(beside):
+        return BuildReport(base, result, (), None, NO, beside)
     plan = _plan(opened, request, result.patched)
+    plan = replace(plan, beside=tuple(_part(opened, plan, patched) for patched in others))
     engine: EngineChoice = "oci" if request.output and request.engine == "auto" else request.engine
     output = request.output or default_archive(plan)
     check_plan(toolkit, plan, engine, output)  # what cannot be built is told before the repros run, not after
     checks = tuple(_check(opened, commit, pair, request) for pair in opened.loaded.selected) if request.verify else ()
     code = _exit_code([check.judgement.fulfilment for check in checks])
     if code != YES:
-        return BuildReport(base, result, checks, None, code)
+        return BuildReport(base, result, checks, None, code, beside)
     image = build_image(toolkit, plan, engine, output)
-    return BuildReport(base, result, checks, image, YES)
+    return BuildReport(base, result, checks, image, YES, beside)
+
+
+def _patch_others(opened: OpenedRecipe, main: str) -> Iterator[tuple[Tree, SeriesResult]]:
+    """Yield what the series makes of the other upstreams that it patches, at the recipe's own commits of them."""
+    for name in opened.sources:
+        if name != main and series_of(opened, name):
+            commit = resolve_commit(opened, upstream=name)
+            yield source_of(opened, name).tree(commit), patch_tree(opened, commit)
+
+
+def _part(opened: OpenedRecipe, plan: ImagePlan, patched: PatchedTree) -> ImagePlan:
+    """Return the plan of an upstream whose files go beside those of the main one."""
+    commit = patched.base.commit
+    roots = plan.spec.roots
+    return replace(
+        plan,
+        spec=plan.spec.model_copy(update={"root": roots.get(commit.upstream)}),
+        version=commit.version or commit.id[:12],
+        patched=patched,
+        origins={commit.upstream: source_of(opened, commit.upstream).origin(commit)},
+        is_installed=opened.loaded.recipe.upstream[commit.upstream].is_installed,
+    )
 
 
 def default_archive(plan: ImagePlan) -> Path:
@@ -121,6 +150,7 @@ def _plan(opened: OpenedRecipe, request: BuildRequest, patched: PatchedTree) -> 
         target=recipe.target,
         recipe_folder=opened.loaded.path.parent,
         base_digest=(locked_base.digest or "") if locked_base else "",
+        is_installed=recipe.upstream[commit.upstream].is_installed,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from patchkit.cli.run import run
 from patchkit.image.overlay import BARE_ROOT
 from tests.image.plans import read_back
+from tests.workflows.pairs import make_pair
 from tests.workflows.worlds import World, engine, make_world
 
 HEALED = f"{BARE_ROOT}/vllm/engine.txt"
@@ -186,3 +187,35 @@ def test_what_cannot_be_built_is_told_before_a_repro_runs(
     assert told in capsys.readouterr().err
     assert world.runs == []
     assert here() == []
+
+
+def test_both_upstreams_of_a_pair_go_into_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair(tmp_path / "pair")
+    for name in ("engine", "plugin"):
+        path = pair.folder / "patches" / f"{name}-note" / "patch.yaml"
+        path.write_text(path.read_text().replace("file: note.txt", f"file: {name}/note.txt"))
+    pair.engines("a")
+    pair.wants("a")
+    monkeypatch.chdir(pair.folder)
+    assert run(["-q", "build", str(pair.recipe), "--engine", "oci", "--no-verify", "--json", "--output", "a.tar"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["patch"] for one in document["series"]] == ["plugin-note"]
+    assert [one["patch"] for part in document["beside"] for one in part["series"]] == ["engine-note"]
+    written = read_back(pair.folder / "a.tar")
+    assert written.read(f"{BARE_ROOT}/plugin/note.txt") == b"plugin\n"
+    assert written.read(f"{BARE_ROOT}/engine/note.txt") == b"engine\n"
+    assert written.read(f"{BARE_ROOT}/engine/names.txt") == b"a"
+
+
+def test_a_patch_of_the_other_upstream_that_does_not_stand_stops_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair(tmp_path / "pair")
+    pair.engine.commit({"engine/names.txt": "a", "note.txt": "theirs\n"}, "engine: a note of its own")
+    pair.wants("a")
+    monkeypatch.chdir(pair.folder)
+    assert run(["build", str(pair.recipe), "--engine", "oci", "--output", "a.tar"]) == 1
+    assert "no image: not all patches stand" in capsys.readouterr().err
+    assert not (pair.folder / "a.tar").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from patchkit.errors import BuildFailed, RequestError, ToolMissing
 from patchkit.image.build import build_image, expand_tags
-from patchkit.image.image import Image
+from patchkit.image.image import Image, ImagePlan
 from patchkit.image.overlay import BARE_ROOT
 from tests.image.plans import (
     ROOT,
@@ -184,3 +184,79 @@ def test_a_tag_that_is_no_image_name_is_refused_before_anything_is_built(
     with pytest.raises(RequestError, match=message):
         build_image(make_toolkit(tmp_path)[0], plan, "oci", tmp_path / "out" / "a.oci.tar")
     assert not (tmp_path / "out").exists()
+
+
+def beside(tmp_path: Path, name: str, changes: Files, version: str = "1.0.0", **options: Any) -> ImagePlan:
+    """Plan another upstream's part of an image."""
+    plan = make_plan(tmp_path / name, changes, version)
+    base = replace(plan.patched.base, commit=replace(plan.patched.base.commit, upstream=name))
+    return replace(plan, patched=replace(plan.patched, base=base), **options)
+
+
+def build_with(tmp_path: Path, *parts: ImagePlan, **spec: Any) -> tuple[Image, list[str]]:
+    toolkit, told = make_toolkit(tmp_path)
+    plan = replace(make_plan(tmp_path, CHANGES, **spec), beside=parts)
+    return build_image(toolkit, plan, "oci", tmp_path / "a.oci.tar"), told.warnings
+
+
+def other_layer(package: str, version: str, root: str = ROOT) -> bytes:
+    place = root.lstrip("/")
+    return tar_of(
+        [
+            (f"{place}/{package}", None),
+            (f"{place}/{package}/__init__.py", b""),
+            (f"{place}/{package}/__pycache__/__init__.cpython-312.pyc", b"x"),
+            (f"{place}/{package}-{version}.dist-info/METADATA", b""),
+        ]
+    )
+
+
+def test_the_files_of_all_upstreams_lie_where_the_base_has_each(tmp_path: Path) -> None:
+    base = write_base(tmp_path, vllm_layer(), other_layer("vllm_ascend", "1.0.0", "/work/site-packages"))
+    part = beside(tmp_path, "vllm-ascend", {"vllm_ascend/__init__.py": "patched = True\n"})
+    image, warnings = build_with(tmp_path, part, base=base)
+    written = read_back(tmp_path / "a.oci.tar")
+    assert written.read(f"{ROOT}/vllm/envs.py") == b"A = 2\n"
+    assert written.read("/work/site-packages/vllm_ascend/__init__.py") == b"patched = True\n"
+    names = set(written.own())
+    assert "work/site-packages/vllm_ascend/.wh.__pycache__" in names
+    assert f"{ROOT}/vllm/.wh.old.py"[1:] in names
+    told = json.loads(written.read("/opt/patchkit/provenance.json"))
+    assert [one["upstream"]["name"] for one in (told, *told["beside"])] == ["vllm", "vllm-ascend"]
+    assert told["beside"][0]["tree"] == part.patched.id
+    assert written.config["config"]["Labels"]["io.patchkit.tree.vllm-ascend"] == part.patched.id
+    assert "/work/site-packages/vllm_ascend/__init__.py" in image.files
+    assert warnings == []
+
+
+@pytest.mark.parametrize("version", ["2.13.0", "2.13.0+cu130"])
+def test_an_installed_package_is_patched_where_the_base_has_the_same_version(tmp_path: Path, version: str) -> None:
+    base = write_base(tmp_path, vllm_layer(), other_layer("torch", version))
+    part = beside(tmp_path, "torch", {"torch/__init__.py": "patched = True\n"}, "2.13.0", is_installed=True)
+    build_with(tmp_path, part, base=base)
+    assert read_back(tmp_path / "a.oci.tar").read(f"{ROOT}/torch/__init__.py") == b"patched = True\n"
+
+
+@pytest.mark.parametrize("version", ["2.11.0", "2.13.0.dev1", "unknown"])
+def test_an_installed_package_of_another_version_is_refused(tmp_path: Path, version: str) -> None:
+    base = write_base(tmp_path, vllm_layer(), other_layer("torch", version))
+    part = beside(tmp_path, "torch", {"torch/__init__.py": "patched = True\n"}, "2.13.0", is_installed=True)
+    with pytest.raises(RequestError, match="torch"):
+        build_with(tmp_path, part, base=base)
+    assert not (tmp_path / "a.oci.tar").exists()
+
+
+def test_without_a_base_there_is_no_installed_package(tmp_path: Path) -> None:
+    part = beside(tmp_path, "torch", {"torch/__init__.py": "x = 1\n"}, "2.13.0", is_installed=True)
+    with pytest.raises(RequestError, match="without a base"):
+        build_with(tmp_path, part, base="none")
+
+
+def test_an_upstream_that_lies_elsewhere_is_found_by_its_root(tmp_path: Path) -> None:
+    base = write_base(tmp_path, vllm_layer(), other_layer("vllm_ascend", "1.0.0", "/work/vllm-ascend"))
+    part = beside(tmp_path, "vllm-ascend", {"vllm_ascend/new.py": "x = 1\n"})
+    part = replace(
+        part, spec=part.spec.model_copy(update={"roots": {"vllm-ascend": "/work/vllm-ascend"}, "base": base})
+    )
+    build_with(tmp_path, part, base=base)
+    assert read_back(tmp_path / "a.oci.tar").read("/work/vllm-ascend/vllm_ascend/new.py") == b"x = 1\n"

@@ -16,7 +16,7 @@ BASE = BaseName("vllm/vllm-openai:v0.26.0", "sha256:" + "b" * 64)
 def test_the_file_tells_where_every_byte_comes_from(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, {"vllm/envs.py": "A = 2\n", "csrc/op.cu": "x"})
     overlay = select_overlay(plan, None)
-    provenance, lock = provenance_files(plan, overlay, BASE)
+    provenance, lock = provenance_files(plan, [overlay], BASE)
     told = json.loads(provenance.data)
     assert provenance.path == "/opt/patchkit/provenance.json"
     assert (lock.path, lock.data) == ("/opt/patchkit/recipe.lock", b"format: 1\n")
@@ -36,13 +36,13 @@ def test_the_file_tells_where_every_byte_comes_from(tmp_path: Path) -> None:
 def test_a_symlink_is_told_by_its_target(tmp_path: Path) -> None:
     link = GitRepository(tmp_path / "upstream").symlink("envs.py")
     plan = make_plan(tmp_path, {"vllm/link.py": link})
-    told = json.loads(provenance_files(plan, select_overlay(plan, None), BASE)[0].data)
+    told = json.loads(provenance_files(plan, [select_overlay(plan, None)], BASE)[0].data)
     assert {"path": f"{BARE_ROOT}/vllm/link.py", "target": "envs.py"} in told["files"]
 
 
 def test_without_a_lock_there_is_no_lock_file(tmp_path: Path) -> None:
     plan = replace(make_plan(tmp_path, {}), lock_text=b"")
-    files = provenance_files(plan, select_overlay(plan, None), BASE)
+    files = provenance_files(plan, [select_overlay(plan, None)], BASE)
     assert [file.path for file in files] == ["/opt/patchkit/provenance.json"]
     assert json.loads(files[0].data)["lock"] is None
 

@@ -104,6 +104,9 @@ class ImageSpec(Strict):
     root: str | None = Field(
         None, description="Folder of the image that holds the package; found in the base if absent"
     )
+    roots: dict[Slug, str] = Field(
+        default_factory=dict, description="The same for the other upstreams whose patches go into the image, by name"
+    )
     env: dict[VariableName, str] = Field(default_factory=dict, description="Environment variables that the image sets")
     tags: tuple[ImageTag, ...] = Field(
         ("{name}:{version}-{tree}",), description="Tags; {name}, {version}, {tree}, {arch} are known"
