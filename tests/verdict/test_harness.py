@@ -100,6 +100,55 @@ def test_a_second_run_reads_byte_code_and_still_names_the_source(bench: Workbenc
     assert list(evidence.loaded) == ["product/__init__.py", "product/one.py", "product/two.py"]
 
 
+RUN_ONE = "import product.one"
+
+
+@pytest.mark.parametrize(
+    ("script", "loaded"),
+    [
+        ("exec(compile('', TREE + '/unread.py', 'exec'))", ["unread.py"]),  # from a cache of its own, say
+        ("exec(compile('', TREE + '/never.py', 'exec')); exec('1', {})", []),  # code of a file that is not there
+        (
+            "import types; types.FunctionType((lambda: 0).__code__.replace(co_filename=TREE + '/unread.py'), {})()",
+            ["unread.py"],
+        ),
+        ("import runpy; runpy.run_path(TREE + '/unread.py')", ["unread.py"]),
+        ("import runpy; runpy.run_module('product.one')", ["product/__init__.py", "product/one.py"]),
+        ("subprocess.run([sys.executable, '-c', RUN_ONE])", ["product/__init__.py", "product/one.py"]),
+        ("subprocess.run([sys.executable, '-m', 'product.one'])", ["product/__init__.py", "product/one.py"]),
+        ("subprocess.run([sys.executable, '-I', '-S', TREE + '/unread.py'])", ["unread.py"]),
+        ("subprocess.run([sys.executable, 'unread.py'], cwd=TREE, env={})", ["unread.py"]),
+        ("subprocess.run(['sh', TREE + '/run.sh'])", ["run.sh"]),
+        ("subprocess.run('sh run.sh', shell=True, cwd=TREE)", ["run.sh"]),
+        ("subprocess.run([TREE + '/run.sh'])", ["run.sh"]),
+        ("os.system('sh ' + TREE + '/run.sh')", ["run.sh"]),
+        ("os.posix_spawn('/bin/sh', ['sh', TREE + '/run.sh'], {}); os.wait()", ["run.sh"]),
+        ("os.execv('/bin/sh', ['sh', TREE + '/run.sh'])", ["run.sh"]),
+        ("subprocess.run(['echo', 'no/such/file'], cwd=TREE)", []),
+    ],
+)
+def test_what_a_repro_executes_is_recorded(bench: Workbench, script: str, loaded: list[str]) -> None:
+    tree = bench.tree_of({**FILES, "run.sh": "#!/bin/sh\nexit 0\n"})
+    prelude = f"import os, subprocess, sys\nTREE, RUN_ONE = os.environ['PATCHKIT_TREE'], {RUN_ONE!r}\n"
+    if "run([TREE" in script:
+        prelude += "os.chmod(TREE + '/run.sh', 0o755)\n"
+    evidence = bench.probe(prelude + script, tree)
+    assert evidence.runs[0].exit_code == 0, evidence.runs[0].output
+    assert list(evidence.loaded) == loaded
+
+
+def test_byte_code_beside_its_source_counts_as_the_source(tmp_path: Path) -> None:
+    """A process without PYTHONPYCACHEPREFIX keeps byte code in the tree, and opens no source the second time."""
+    tree, log = tmp_path / "tree", tmp_path / "loaded"
+    tree.mkdir()
+    (tree / "module.py").write_text("X = 1\n")
+    variables = {"PYTHONPATH": f"{HARNESS}:{tree}"}
+    subprocess.run([sys.executable, "-c", "import module"], env=variables, check=True)
+    watched = {**variables, "PATCHKIT_TREE": str(tree), "PATCHKIT_LOADED": str(log)}
+    subprocess.run([sys.executable, "-c", "import module"], env=watched, check=True)
+    assert "F module.py" in log.read_text().splitlines()
+
+
 def test_byte_code_alone_counts_as_its_source(tmp_path: Path) -> None:
     tree, log = tmp_path / "tree", tmp_path / "loaded"
     tree.mkdir()
