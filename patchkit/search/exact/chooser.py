@@ -96,10 +96,10 @@ def _thin(ground: Ground, field: Field) -> Ground:
 def _choose(ground: Ground, field: Field, chosen: Sequence[int]) -> int | None:
     """Choose among the suspects; others only when no suspect helps (side branches can still tell two of them apart)."""
     cut = field.cut(ground.graph, chosen)
-    suspects = set(positions(field.members))
+    suspects = field.members
     rest = [at for at in ground.untested if at not in chosen]
-    best = _best(ground, cut, [at for at in rest if at in suspects], chosen)
-    return best if best is not None else _best(ground, cut, [at for at in rest if at not in suspects], chosen)
+    best = _best(ground, cut, [at for at in rest if suspects >> at & 1], chosen)
+    return best if best is not None else _best(ground, cut, [at for at in rest if not suspects >> at & 1], chosen)
 
 
 def _best(ground: Ground, field: Field, among: Sequence[int], chosen: Sequence[int]) -> int | None:
