@@ -88,10 +88,9 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Measure patchkit beside what a user would otherwise run, as ratios in one run."""
-    session.install("-q", "-e", ".[dev,github,bench]")
+    session.install("-q", "-e", ".[dev,github,bench,ray]")
     session.run("python", "-m", "benchmarks.spine")
     session.run("python", "-m", "benchmarks.bisect", *session.posargs)
-    session.run("python", "-m", "benchmarks.bisect.kills")
 
 
 @nox.session

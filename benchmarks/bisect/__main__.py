@@ -1,24 +1,31 @@
-"""Measure the search beside its rivals: `python -m benchmarks.bisect [--quick] [--only WORD] [--json FILE]`.
+"""Measure the search beside its rivals: `python -m benchmarks.bisect [--quick] [--clones DIR] [--json FILE]`.
 
-Rows: `name, rival, theirs, ours, bar, holds`, means over seeded culprits. `bar` is what ours must not exceed; a row
-with a success rate also needs that rate, and no less than was claimed, less two points. Needs git; the rows with noise
-or builds need git_bayesect and numpy (`pip install -e '.[bench]'`). `--history DIR`: see `benchmarks.bisect.history`.
+Rows: `name, rival, theirs, ours, bar, holds` and what else there is (see `Row`), means over seeded culprits. `bar` is
+what ours must not exceed, unless the note says otherwise; a row with a success rate also needs that rate, and no less
+than was claimed, less two points. Exit code 1 when a row misses its bar. A row that was not run says so, with the
+reason in `not_run`: it does not hold, and does not miss either.
+
+Needs git, git_bayesect and numpy (`pip install -e '.[bench]'`); the part `kills-ray` needs Ray (`.[ray]`). The parts
+`pins`, `pairs` and `real` need `--clones DIR` with bare clones of real repositories (see `benchmarks.bisect.real` and
+`.pair`); `--history DIR` is described in `benchmarks.bisect.history`. A whole run takes an hour or two on two cores, a
+quick one less than a minute.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib.util
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.bisect import builds, exact, noise, others
+from benchmarks.bisect import builds, exact, kills, kills_ray, noise, others, pair, real, stale
 from benchmarks.bisect.history import History, load_history
-from benchmarks.bisect.rows import Row, Scale
+from benchmarks.bisect.rows import Options, Row
+from benchmarks.bisect.table import tell
 
-Part = Callable[[Scale, History], Iterable[Row]]
+Part = Callable[[Options, History], Iterable[Row]]
 PARTS: dict[str, Part] = {
     "plain": exact.measure_plain,
     "skips": exact.measure_skips,
@@ -30,55 +37,47 @@ PARTS: dict[str, Part] = {
     "flaky-builds": builds.measure_flaky_builds,
     "patches": others.measure_patches,
     "decisions": others.measure_decisions,
+    "stale": stale.measure_stale,
+    "kills": kills.measure_kills,
+    "kills-ray": kills_ray.measure_kills_ray,
+    "pins": pair.measure_pins,
+    "pairs": pair.measure_pairs,
+    "real": real.measure_real,
 }
-QUICK, FULL = Scale(12, 2), Scale(200, 200)
+FULL, QUICK = Options(), Options(git_seeds=2, points=4, quick=True)
 
 
-def main() -> None:
-    """Measure, print a table, and write the rows where asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    """Measure, print a table, write the rows where asked, and return 1 when one misses its bar."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bisect", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="few culprits a cell: under a minute, and means too rough for the bars"
     )
     parser.add_argument("--only", choices=PARTS, action="append", help="these parts only")
-    parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL.ours})")
+    parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL.seeds})")
     parser.add_argument("--git-seeds", type=int, metavar="N", help="culprits a cell for git (default: as many)")
+    parser.add_argument("--points", type=int, metavar="N", help=f"kills of a bisect (default {FULL.points})")
     parser.add_argument("--history", type=Path, metavar="DIR", help="real histories")
+    parser.add_argument("--clones", type=Path, metavar="DIR", help="bare clones of real repositories")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="on the clones' disk; default: their folder")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    scale = QUICK if options.quick else FULL
-    if options.seeds or options.git_seeds:
-        seeds = options.seeds or scale.ours
-        scale = Scale(seeds, min(options.git_seeds or seeds, seeds))
-    history = load_history(options.history)
-    rows: list[Row] = []
-    for name in options.only or PARTS:
-        for row in PARTS[name](scale, history):
-            rows.append(row)
-            print_row(row)
-    if options.json:
-        document = {
-            "format": 1,
-            "seeds": scale.ours,
-            "git_seeds": scale.processes,
-            "history": history.kind,
-            "rows": [asdict(row) for row in rows],
-        }
-        options.json.write_text(json.dumps(document, indent=2))
+    given = parser.parse_args()
+    missing = [name for name in ("git_bayesect", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        parser.error(f"{' and '.join(missing)} missing: pip install -e '.[bench]'")
+    options, history = read_options(given), load_history(given.history)
+    rows = (row for name in given.only or PARTS for row in PARTS[name](options, history))
+    about = {"seeds": options.seeds, "git_seeds": options.git_seeds, "history": history.kind, "quick": options.quick}
+    return tell(rows, given.json, about)
 
 
-def print_row(row: Row) -> None:
-    """Print a row for people."""
-    theirs = "" if row.theirs is None else f"{row.theirs:g}"
-    bar = "" if row.bar is None else f"bar {row.bar:g}"
-    rate = "" if row.success is None else f"right {row.success:.3f}"
-    tail = "" if row.p95 is None else f"p95 {row.p95:g}"
-    verdict = "holds" if row.holds else "MISSED"
-    print(
-        f"{row.name:<36} {row.ours:>8g} {row.unit:<8} {tail:<7} {bar:<10} {rate:<11} {verdict}  "
-        f"{row.rival} {theirs}  {row.note}",
-        flush=True,
-    )
+def read_options(given: argparse.Namespace) -> Options:
+    """Return how much to measure, and on what."""
+    options = replace(QUICK if given.quick else FULL, clones=given.clones, scratch=given.scratch)
+    if given.seeds or given.git_seeds:
+        seeds = given.seeds or options.seeds
+        options = replace(options, seeds=seeds, git_seeds=min(given.git_seeds or seeds, seeds))
+    return replace(options, points=given.points or options.points)
 
 
 if __name__ == "__main__":

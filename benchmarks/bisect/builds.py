@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks.bisect.history import History
 from benchmarks.bisect.optimum import Optimum
 from benchmarks.bisect.rivals import bayesect, plain
-from benchmarks.bisect.rows import Row, Scale, mean, spread
+from benchmarks.bisect.rows import Options, Row, leave_out, mean, spread
 from benchmarks.bisect.worlds import Outcome, World, line, make_world, search
 from patchkit.search import Settings
 
@@ -18,13 +18,16 @@ EXACT = Settings(confirmations=0)
 Keyed = tuple[World, tuple[str, ...]]
 
 
-def measure_builds(scale: Scale, history: History) -> Iterable[Row]:
+def measure_builds(options: Options, history: History) -> Iterable[Row]:
     """Count minutes beside the least possible; the same culprits, in as many windows of the history as time allows."""
-    for size, windows in ((100, scale.ours), (1000, max(scale.ours // 50, 1)), (5000, 1)):
-        if size == 5000 and scale.ours < 100:
-            continue  # its dynamic programme takes minutes
-        graph = line(size)
-        keyed = [(make_world(graph, seed), history.window(size, seed % windows)) for seed in range(scale.ours)]
+    for size, few in ((100, 100), (1000, 24), (5000, 0)):
+        seeds = options.few(few)
+        if not seeds:
+            why = "its exact dynamic programme takes minutes: not in a quick run"
+            yield leave_out(f"builds of 40 minutes, line of {size}", "minutes", why)
+            continue
+        graph, windows = line(size), {100: len(seeds), 1000: max(len(seeds) // 50, 1)}.get(size, 1)
+        keyed = [(make_world(graph, seed), history.window(size, seed % windows)) for seed in seeds]
         ours = spread(partial(_search_part, EXACT), keyed)
         cached = [minutes for minutes, _ in spread(partial(_plain_part, 1), keyed)]
         parts = [[one for number, one in enumerate(keyed) if number % windows == window] for window in range(windows)]
@@ -33,16 +36,16 @@ def measure_builds(scale: Scale, history: History) -> Iterable[Row]:
         right = mean(one.right for one in ours)
         holds = minutes <= bar and right == 1
         note = f"exact dynamic programme {mean(least)}, {windows} {history.kind} windows"
-        name = f"builds of 40 minutes, line of {size}"
-        yield Row(name, "plain + cache", mean(cached), minutes, bar, "minutes", holds, right, note=note)
+        name, counts = f"builds of 40 minutes, line of {size}", (len(ours), len(cached))
+        yield Row(name, "plain + cache", mean(cached), minutes, bar, "minutes", holds, right, None, None, note, *counts)
 
 
-def measure_flaky_builds(scale: Scale, history: History) -> Iterable[Row]:
+def measure_flaky_builds(options: Options, history: History) -> Iterable[Row]:
     """Count minutes where runs err as well; rivals run a commit up to five times, or are git_bayesect."""
     graph = line(1000)
     for false_pass, bar in ((0.1, 218.0), (0.2, 226.0), (0.3, 235.0)):
         keyed = [
-            (make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in range(scale.ours)
+            (make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in options.few(4)
         ]
         ours = spread(partial(_search_part, Settings(flaky=True, confidence=0.99)), keyed)
         any_of = spread(partial(_plain_part, 5), keyed)
@@ -53,10 +56,10 @@ def measure_flaky_builds(scale: Scale, history: History) -> Iterable[Row]:
         bayesian = mean(spent for spent, _ in others)
         note = f"stated {stated:.3f}; git_bayesect {bayesian} (right {rates[1]:.3f}); {history.kind} windows"
         holds = minutes <= bar and right >= 0.98 and right >= stated - 0.02
-        rate = (round(right, 4), round(stated, 4))
+        rate = (round(right, 4), round(stated, 4), None, note, len(ours), len(any_of))
         rival, theirs = f"any of 5 + cache (right {rates[0]:.3f})", mean(spent for spent, _ in any_of)
         name = f"flaky {false_pass}, builds, line of 1000"
-        yield Row(name, rival, theirs, minutes, bar, "minutes", holds, *rate, note=note)
+        yield Row(name, rival, theirs, minutes, bar, "minutes", holds, *rate)
 
 
 def _search_part(settings: Settings, keyed: Sequence[Keyed]) -> list[Outcome]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from benchmarks.bisect.history import History
 from benchmarks.bisect.rivals import GitBisect, bayesect
-from benchmarks.bisect.rows import Row, Scale, git_all, mean, percentile, search_all, spread
+from benchmarks.bisect.rows import Options, Row, git_all, mean, percentile, search_all, spread
 from benchmarks.bisect.worlds import World, line, make_world
 from patchkit.search import Answer, Probe, Settings, decide, fold
 
 SIZE = 100
 
 
-def measure_flaky(scale: Scale, _history: History) -> Iterable[Row]:
+def measure_flaky(options: Options, _history: History) -> Iterable[Row]:
     """Count runs of a repro that errs beside git_bayesect, at the confidence that gives each the success asked for."""
     for (false_pass, false_fail), confidence, bar, wanted in (
         ((0.1, 0.0), 0.96, 13.5, 0.99),
@@ -27,7 +27,7 @@ def measure_flaky(scale: Scale, _history: History) -> Iterable[Row]:
         ((0.3, 0.05), 0.99, 35.0, 0.99),
     ):
         worlds = [
-            make_world(line(SIZE), seed, false_pass=false_pass, false_fail=false_fail) for seed in range(scale.ours)
+            make_world(line(SIZE), seed, false_pass=false_pass, false_fail=false_fail) for seed in options.few(24)
         ]
         ours = search_all(worlds, Settings(flaky=True, confidence=confidence))
         theirs = spread(_bayesects, worlds)
@@ -38,19 +38,22 @@ def measure_flaky(scale: Scale, _history: History) -> Iterable[Row]:
         name = f"flaky {false_pass}/{false_fail}, line of {SIZE}"
         note = f"stated {stated:.3f} at confidence {confidence}, wanted {wanted}"
         rate = (round(right, 4), round(stated, 4), percentile(one.runs for one in ours))
-        yield Row(name, rival, mean(count for count, *_ in theirs), runs, bar, "runs", holds, *rate, note)
+        counts = (len(ours), len(theirs))
+        yield Row(name, rival, mean(count for count, *_ in theirs), runs, bar, "runs", holds, *rate, note, *counts)
 
 
-def measure_ends(scale: Scale, _history: History) -> Iterable[Row]:
+def measure_ends(options: Options, _history: History) -> Iterable[Row]:
     """Count how often an end that is not what it is said to be is told, with 20 % of runs passing on bad commits."""
     for name, culprit, end in (("good end really bad", -1, "good"), ("bad end really good", SIZE, f"c{SIZE - 1}")):
-        worlds = [replace(make_world(line(SIZE), seed, false_pass=0.2), culprit=culprit) for seed in range(scale.ours)]
+        worlds = [replace(make_world(line(SIZE), seed, false_pass=0.2), culprit=culprit) for seed in options.few(24)]
         ours = search_all(worlds, Settings(flaky=True))
         told = round(statistics.mean(one.blamed == (end,) for one in ours), 4)
-        theirs = round(statistics.mean(not named for _, named in git_all(worlds[: scale.processes])), 4)
+        found = git_all(worlds[: options.git_seeds])
+        theirs = round(statistics.mean(not named for _, named in found), 4)
         runs = mean(one.runs for one in ours)
         note = f"{runs} runs; the bar is a least share"
-        yield Row(f"{name}, 20 % flaky", "git bisect", theirs, told, 0.98, "detected", told >= 0.98, note=note)
+        rate = (None, None, None, note, len(ours), len(found))
+        yield Row(f"{name}, 20 % flaky", "git bisect", theirs, told, 0.98, "detected", told >= 0.98, *rate)
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,11 @@ class Meter:
         return 100 + 5 * (self.effect * (position >= self.culprit) + noise.gauss(0, 1))
 
 
-def measure_metric(scale: Scale, _history: History) -> Iterable[Row]:
+def measure_metric(options: Options, _history: History) -> Iterable[Row]:
     """Find a regression of a measured value, beside a threshold half way between the ends (three runs each) and git."""
     for effect in (6.0, 3.0, 2.0):
-        meters = [Meter(random.Random(seed).randrange(SIZE), effect, seed) for seed in range(scale.ours)]
-        ours, theirs = spread(_metrics, meters), spread(_thresholds, meters[: scale.processes])
+        meters = [Meter(random.Random(seed).randrange(SIZE), effect, seed) for seed in options.few(24)]
+        ours, theirs = spread(_metrics, meters), spread(_thresholds, meters[: options.git_seeds])
         runs, right = mean(count for count, *_ in ours), statistics.mean(hit for _, hit, _ in ours)
         stated = statistics.mean(claimed for *_, claimed in ours)
         rate = statistics.mean(hit for _, hit in theirs)
@@ -90,6 +93,8 @@ def measure_metric(scale: Scale, _history: History) -> Iterable[Row]:
             round(right, 4),
             round(stated, 4),
             note="right as often as claimed, and as the rival",
+            culprits=len(ours),
+            rival_culprits=len(theirs),
         )
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from benchmarks.bisect.history import History
 from benchmarks.bisect.rivals import GitBisect, ddmin
-from benchmarks.bisect.rows import Row, Scale, mean, percentile
+from benchmarks.bisect.rows import Options, Row, mean, percentile
 from patchkit.search import Costs, Culprits, Settings, Try, build_chain, build_graph, decide, decide_subset, fold
 from patchkit.search.state import Seen
 
 PATCHES = tuple(f"p{number:02}" for number in range(16))
 
 
-def measure_patches(_scale: Scale, _history: History) -> Iterable[Row]:
+def measure_patches(_options: Options, _history: History) -> Iterable[Row]:
     """Count runs until the two patches of sixteen that harm together are named: all 120 pairs."""
     ours, theirs, right = [], [], []
     for guilty in itertools.combinations(PATCHES, 2):
@@ -32,7 +32,7 @@ def measure_patches(_scale: Scale, _history: History) -> Iterable[Row]:
     yield Row("2 guilty of 16 patches", "ddmin", mean(theirs), mean(ours), 10.5, "runs", holds, *rate, note)
 
 
-def measure_decisions(_scale: Scale, history: History) -> Iterable[Row]:
+def measure_decisions(_options: Options, history: History) -> Iterable[Row]:
     """Time the start and one decision on whole histories, in seconds of processor; the median of five."""
     newest = next(reversed(history.parents))
     root = next(node for node, parents in history.parents.items() if not parents)

@@ -6,14 +6,13 @@ reads whether what a file of vLLM-Ascend imports from vLLM is there. Both culpri
 reading every commit of both ranges, which takes minutes. The rival judges all commits beside one vLLM, that of the bad
 end, as a container does.
 
-Rows: `name, rival, theirs, ours, bar, holds`, as in `benchmarks.bisect`; exit code 1 when one does not hold.
+The parts `pins` and `pairs` of `benchmarks.bisect`.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -21,16 +20,18 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pygit2
 
-from benchmarks.bisect.__main__ import print_row
-from benchmarks.bisect.real import REPROS, place_mirror, read_or_empty
-from benchmarks.bisect.rows import Row
+from benchmarks.bisect.clones import NEEDED, find_clone, place_mirror, read_or_empty
+from benchmarks.bisect.history import History, load_history
+from benchmarks.bisect.real import REPROS
+from benchmarks.bisect.rows import Options, Row, leave_out
+from benchmarks.bisect.table import tell
 from patchkit.pipeline import Question, judge, open_recipe
 from patchkit.source.pins.find import Pin, PinReader
 from patchkit.tools.cache import Cache
@@ -42,6 +43,7 @@ from patchkit.workflows.bisect import BisectRequest, bisect
 ASCEND, VLLM = "vllm-project/vllm-ascend", "1CatAI/1Cat-vLLM"
 SCRIPT = "pair_imports.py"
 LAST = 500
+FOUND, LOST = "commits whose vLLM is found", f"lost to another pin, last {LAST}"
 RECIPE = """format: 1
 name: pair
 upstream:
@@ -106,24 +108,41 @@ CASES = (
 )
 
 
-def measure_pins(clone: Path) -> Iterator[Row]:
-    """Count the commits of the main branch whose vLLM is not found, and show which places decided."""
-    repository = Repository(clone)
+def measure_pins(options: Options, _history: History) -> Iterator[Row]:
+    """Count the commits of the main branch whose vLLM is not found; a quick run reads the newest alone."""
+    if options.clones is None:
+        yield from (leave_out(name, "%", NEEDED) for name in (FOUND, LOST))
+        return
+    repository = Repository(find_clone(options.clones, ASCEND))
     reader, tip = PinReader(repository, "vllm"), repository.find_commit("HEAD")
-    history = [commit for commit, _ in first_parents(repository, str(tip))]
+    history = [commit for commit, _ in first_parents(repository, str(tip))][: LAST if options.quick else None]
     found = [reader.read(repository.read_commit(commit).tree) for commit in history]
-    for (kind, path), count in Counter((pins[0].kind, pins[0].path) for pins in found if pins).most_common():
-        print(f"    {count:>5} commits by the {kind} in {path}")
-    without = [commit for commit, pins in zip(history, found, strict=True) if not pins]
-    print(f"    none in {', '.join(commit[:12] for commit in without) or 'no commit'}")
+    places = Counter((pins[0].kind, pins[0].path) for pins in found if pins).most_common()
+    without = [commit[:12] for commit, pins in zip(history, found, strict=True) if not pins]
     share = round(100 * (1 - len(without) / len(history)), 2)
-    note = f"{len(history) - len(without)} of {len(history)}"
-    yield Row("commits whose vLLM is found", "none", None, share, None, "%", len(without) <= 1, note=note)
+    said = ", ".join(f"{count} by the {kind} in {path}" for (kind, path), count in places)
+    note = f"{len(history) - len(without)} of {len(history)}: {said}; none in {', '.join(without) or 'no commit'}"
+    yield Row(FOUND, "none", None, share, None, "%", len(without) <= 1, note=note)
     last = [pins for pins in found[:LAST] if pins]
     container = release_of(found[0])
     lost = round(100 * sum(release_of(pins) != container for pins in last) / LAST, 1)
     ours = round(100 * (1 - len(last) / LAST), 1)
-    yield Row(f"lost to another pin, last {LAST}", f"a container with {container}", lost, ours, 0, "%", ours == 0)
+    yield Row(LOST, f"a container with {container}", lost, ours, 0, "%", ours == 0)
+
+
+def measure_pairs(options: Options, _history: History) -> Iterator[Row]:
+    """Bisect each case; a quick run takes the first alone."""
+    chosen = CASES[: 1 if options.quick else None] if options.clones else ()
+    if options.clones is not None:
+        pygit2.option(pygit2.enums.Option.ENABLE_STRICT_OBJECT_CREATION, False)  # the clones may lack large files
+        clones = {name: find_clone(options.clones, name) for name in (ASCEND, VLLM)}
+        with tempfile.TemporaryDirectory(prefix="patchkit-bench-", dir=options.scratch or options.clones) as folder:
+            for case in chosen:
+                yield from measure_case(case, clones, Path(folder))
+    why = "a quick run takes one case" if options.clones else NEEDED
+    for case in CASES[len(chosen) :]:
+        yield leave_out(f"pair {case.name}: culprits missed", "of 2", why)
+        yield leave_out(f"pair {case.name}: skipped for a pin", "probes", why)
 
 
 def release_of(pins: tuple[Pin, ...]) -> str:
@@ -149,17 +168,15 @@ def measure_case(case: Case, clones: dict[str, Path], folder: Path) -> Iterator[
     right = (result["first_bad"], inside.get("first_bad")) == (case.moved, case.taken) and result["confirmed"]
     per_probe = (time.monotonic() - started) / len(probes)
     searched = sum(event["stage"] == "search" for event in probes)
-    print(
-        f"    {moves} pin moves in the range; {searched} probes and {len(probes) - searched} of ends and confirmation"
-    )
-    print(f"    {result['first_bad']} moves {result['pair']['culprit']['place']}; inside it {inside.get('first_bad')}")
-    print(f"    {per_probe:.2f} s a probe")
     wrong = 0 if right and moves >= 2 else 2
     fooled = 0 if alone == {"good": "good", "bad": "bad"} else 2
-    note = f"beside the bad end's vLLM the good end is {alone['good']}"
-    yield Row(f"{case.name}: culprits missed", "one vLLM", fooled, wrong, 0, "of 2", not wrong, note=note)
+    note = (
+        f"{moves} pin moves in the range; {searched} probes and {len(probes) - searched} of ends and confirmation, "
+        f"{per_probe:.2f} s a probe; beside the bad end's vLLM the good end is {alone['good']}"
+    )
+    yield Row(f"pair {case.name}: culprits missed", "one vLLM", fooled, wrong, 0, "of 2", not wrong, note=note)
     skipped = sum(event["reason"] == "no-pair" for event in probes)
-    yield Row(f"{case.name}: skipped for a pin", "none", None, skipped, 0, "probes", skipped == 0)
+    yield Row(f"pair {case.name}: skipped for a pin", "none", None, skipped, 0, "probes", skipped == 0)
 
 
 def judge_alone(toolkit: Toolkit, recipe: Path, case: Case) -> dict[str, str]:
@@ -197,29 +214,18 @@ def write_library(case: Case, clones: dict[str, Path], folder: Path) -> Path:
     return recipe
 
 
-def main() -> None:
-    """Measure, print the rows, write them where asked, and exit 1 when one does not hold."""
+def main() -> int:
+    """Measure, print a table, and return 1 when a row misses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clones", type=Path, required=True, metavar="DIR")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="on the same disk; default: the clones' folder")
-    parser.add_argument("--case", metavar="NAME", action="append", help="only these cases")
+    parser.add_argument("--quick", action="store_true", help="one case, and the newest pins")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    pygit2.option(pygit2.enums.Option.ENABLE_STRICT_OBJECT_CREATION, False)  # the clones may lack large files
-    clones = {name: options.clones / name.replace("/", "+") for name in (ASCEND, VLLM)}
-    clones = {name: path / "repo" if (path / "repo").is_dir() else path for name, path in clones.items()}
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="patchkit-bench-", dir=options.scratch or options.clones) as folder:
-        chosen = [case for case in CASES if not options.case or case.name in options.case]
-        parts = [measure_pins(clones[ASCEND]), *(measure_case(case, clones, Path(folder)) for case in chosen)]
-        for part in parts:
-            for row in part:
-                rows.append(row)
-                print_row(row)
-    if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
-    sys.exit(0 if all(row.holds for row in rows) else 1)
+    given = parser.parse_args()
+    options = Options(clones=given.clones, scratch=given.scratch, quick=given.quick)
+    history = load_history(None)
+    return tell(itertools.chain(measure_pins(options, history), measure_pairs(options, history)), given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,13 +4,12 @@
 repo in it) of vllm-project/vllm-ascend, ROCm/vllm, 1CatAI/1Cat-vLLM and eugr/spark-vllm-docker. Ours runs the repros;
 git's probe looks up whether the known commit is an ancestor, so its count is that of a probe that never errs; it checks
 every commit out, as `git bisect run` does. A file whose content a clone lacks is written empty by ours and left out of
-git's work tree: no repro here reads files of that size. Rows: name, rival, theirs, ours, bar, unit, holds.
+git's work tree: no repro here reads files of that size. The part `real` of `benchmarks.bisect`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -18,14 +17,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.bisect.cases import ASCEND, CASES, CAT, PATCH, Case
+from benchmarks.bisect.clones import NEEDED, ask_git, find_clone, missing_paths, place_mirror, read_or_empty
+from benchmarks.bisect.history import History, load_history
+from benchmarks.bisect.rows import Options, Row, leave_out
+from benchmarks.bisect.table import tell
 from patchkit.tools.cache import Cache
-from patchkit.tools.git.mirror import Mirror
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
@@ -44,18 +47,6 @@ upstream: {upstream}
 signature: "REGRESSION"
 repros: [{{name: check, fidelity: static, script: {script}}}]
 """
-
-
-@dataclass(frozen=True)
-class Case:
-    """A regression: where it lies, and the commit that is known to have brought it (one of several, with commas)."""
-
-    name: str
-    repository: str
-    script: str
-    good: str
-    bad: str
-    first_bad: str
 
 
 @dataclass(frozen=True)
@@ -78,95 +69,14 @@ class Result:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    name: str
-    rival: str
-    theirs: float | None
-    ours: float
-    bar: float
-    unit: str
-    holds: bool
-
-
-ASCEND, ROCM, CAT = "vllm-project/vllm-ascend", "ROCm/vllm", "1CatAI/1Cat-vLLM"
-CASES = (
-    Case(
-        "ascend-eplb-condition",
-        ASCEND,
-        "ascend_eplb_condition.py",
-        "e38ef2c4344e11130a8fae5260b9dad6962d1fd1",
-        "e945e919331d8856cd01db7c467b61da4bf76c61",
-        "c848da0687a1f74df5c8dcf33f577fa20491dd58",
-    ),
-    Case(
-        "ascend-polib-import",
-        ASCEND,
-        "ascend_polib_import.py",
-        "aabec5efb082c960ca54ac9006e1780f0057378e",
-        "753d7ba875e623a83fec86440e8c00603880c0b1",
-        "fbbf5167ada3f3b59909bcf947e69036fc4af425",
-    ),
-    Case(
-        "ascend-models-layer-package",
-        ASCEND,
-        "package_marker.py",
-        "6179cb07354ecbd49162c62802cd2d24ace1da7d",
-        "b3da374f6489d77a6f6a54c4a885ceb25d45c4fc",
-        "7bce23cc0572a7793636ae215015a528e4503f1e",
-    ),
-    Case(
-        "vllm-rpc-port",
-        ROCM,
-        "vllm_env_default.py",
-        "bb2fc08072db2d96e547407b4301fb6ba141d9d6",
-        "a3bbbfa1d8c2f30581d37c6f30429d648bbbf87c",
-        "ed812a73fae77bb520b739cfeaad36dbd61e2b03",
-    ),
-    Case(
-        "vllm-spec-decode-package",
-        ROCM,
-        "package_marker.py",
-        "bffddd9a05a6d0d3ea04b7baad1966e4f57f94c7",
-        "da833b0aeee979bd754e92f7ada3a6709cf51954",
-        "80f63a3966a6dbfd492ccd74004da5929cdba2bb",
-    ),
-    Case(
-        "rocm-fused-moe-chunk",
-        ROCM,
-        "vllm_env_default.py",
-        "d5bf9bc9b735bc71e4edb1c5057b1ef329e88710",
-        "48c0cb4f2f4d8aa09c80a90faea72cd8d093a878",
-        "34a0e96d463d37cf85cee9c2cd01397034e97573",
-    ),
-    Case(
-        "vllm-sched-getaffinity",
-        CAT,
-        "vllm_sched_getaffinity.py",
-        "ecd5443dbcd1de360fff067547c68a1128dcfb1b",
-        "93726b2a1c766a27f10ad7c3f709ffbacb94bcf9",
-        "abebd9323d7cf8abefd07f976be3be356d873075",
-    ),
-    Case(
-        "non-monotonic",
-        CAT,
-        "vllm_dummy_sampler_run.py",
-        "437b76ff5^",
-        "1fc973c0b",
-        "437b76ff5,8d5aa466f,1fc973c0b",
-    ),
-)
-PATCH = Case(
-    "patch-stops-applying",
-    CAT,
-    "fastsafetensors.patch",
-    "794029f012066e6039b63566ef7d845af1ade831",
-    "4ff865c38eac3c3602c064fd43b00836805cd0a4",
-    "d9bede0314ba19a3f8336dcaeeeaf9e2c5487053",
-)
 SPARK = "eugr/spark-vllm-docker"
+QUICK_CASE = "ascend-polib-import"
+MEANS = (
+    ("real: mean probes", "probes"),
+    ("real: a probe besides the repro, wall", "s"),
+    ("real: a probe besides the repro, CPU", "s"),
+    ("real: non-monotonic warns", "cases"),
+)
 
 
 def run_case(case: Case, clone: Path, folder: Path) -> Result:
@@ -232,23 +142,6 @@ def find_conflict(clone: Path, spark: Path, folder: Path) -> tuple[bool, float]:
     return found == [PATCH.first_bad], round(seconds, 2)
 
 
-def read_or_empty(
-    repository: Repository, blob: str, read: Callable[[Repository, str], bytes] = Repository.read_blob
-) -> bytes:
-    """Return a file's content, empty where the clone lacks it."""
-    try:
-        return read(repository, blob)
-    except KeyError:
-        return b""
-
-
-def place_mirror(toolkit: Toolkit, clone: Path) -> None:
-    """Put a clone where the mirror of its path lies: one that lacks objects cannot be cloned."""
-    mirror = Mirror(toolkit, str(clone))
-    if not mirror.exists():
-        shutil.copytree(clone, mirror.path, copy_function=os.link, symlinks=True)
-
-
 def write_library(case: Case, clone: Path, folder: Path) -> Path:
     """Write the recipe and the issue of a case; return the recipe."""
     names = {"case": case.name, "url": str(clone), "bad": case.bad, "script": case.script}
@@ -289,81 +182,64 @@ def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float, float]:
     return count, round(seconds / count, 2), round(cpu / count, 3)
 
 
-def ask_git(clone: Path, *arguments: str, text: str | None = None) -> str:
-    """Return what git says in a clone."""
-    command = ["git", "--git-dir", str(clone), *arguments]
-    return subprocess.run(command, input=text, check=True, capture_output=True, text=True).stdout
+def measure_real(options: Options, _history: History) -> Iterator[Row]:
+    """Bisect every case beside git, then give the means that must hold; a quick run takes the first case alone."""
+    chosen = [case for case in CASES if not options.quick or case.name == QUICK_CASE]
+    results: list[Result] = []
+    if options.clones is not None:
+        with tempfile.TemporaryDirectory(prefix="patchkit-bench-", dir=options.scratch or options.clones) as folder:
+            for case in chosen:
+                results.append(run_case(case, find_clone(options.clones, case.repository), Path(folder)))
+                yield case_row(results[-1])
+            yield conflict_row(options.clones, Path(folder))
+    why = "a quick run takes one case" if options.clones else NEEDED
+    done = {one.name for one in results}
+    yield from (leave_out(f"real: {case.name}", "probes", why) for case in CASES if case.name not in done)
+    if len(done) == len(CASES):
+        yield from mean_rows(results)
+    else:
+        yield from (leave_out(name, unit, why) for name, unit in MEANS)
+    if options.clones is None:
+        yield leave_out(f"real: {PATCH.name}", "s", why)
 
 
-def missing_paths(clone: Path, commit: str) -> list[str]:
-    """Return the files of a commit whose content the clone lacks."""
-    entries = [line.split("\t", 1) for line in ask_git(clone, "ls-tree", "-r", commit).splitlines() if " blob " in line]
-    wanted = "".join(f"{head.split()[2]}\n" for head, _ in entries)
-    answers = ask_git(clone, "cat-file", "--batch-check", text=wanted).splitlines()
-    return [path for (_, path), answer in zip(entries, answers) if answer.endswith("missing")]
+def case_row(one: Result) -> Row:
+    """Return the row of a case: the known commit must be found."""
+    note = f"{one.overhead_seconds} s a probe besides the repro, git's {one.git_seconds}; the first {one.first_seconds}"
+    name = f"real: {one.name}"
+    return Row(name, "git bisect", one.theirs, one.ours, None, "probes", one.right, float(one.right), note=note)
 
 
-def make_rows(results: Sequence[Result], patch: tuple[bool, float]) -> list[Row]:
-    """Return the rows of the table: the cases one by one, then the means that must hold."""
-    rows = [
-        Row(
-            f"{one.name}: {'right' if one.right else 'WRONG'}",
-            "git bisect",
-            one.theirs,
-            one.ours,
-            float("inf"),
-            "probes",
-            one.right,
-        )
-        for one in results
-    ]
+def mean_rows(results: Sequence[Result]) -> Iterator[Row]:
+    """Return the rows of all cases together; the case whose commit is one of several is left out of the mean probes."""
     known = [one for one in results if one.name != "non-monotonic"]
-    ours, theirs = (statistics.mean(getattr(one, name) for one in known) for name in ("ours", "theirs"))
-    rows.append(
-        Row("mean probes", "git bisect", round(theirs, 2), round(ours, 2), theirs / 2, "probes", ours <= theirs / 2)
-    )
-    for name, mine, gits in (("wall", "overhead_seconds", "git_seconds"), ("CPU", "overhead_cpu", "git_cpu")):
+    ours, theirs = (round(statistics.mean(getattr(one, name) for one in known), 2) for name in ("ours", "theirs"))
+    (probes, of), (wall, seconds), (cpu, _), (warns, cases) = MEANS
+    yield Row(probes, "git bisect", theirs, ours, theirs / 2, of, ours <= theirs / 2, note="the bar is half of git's")
+    for name, mine, gits in ((wall, "overhead_seconds", "git_seconds"), (cpu, "overhead_cpu", "git_cpu")):
         cost, git_cost = (round(statistics.mean(getattr(one, field) for one in results), 3) for field in (mine, gits))
-        rows.append(
-            Row(f"a probe besides the repro, {name}", "git bisect run", git_cost, cost, 0.3, "seconds", cost <= 0.3)
-        )
+        yield Row(name, "git bisect run", git_cost, cost, 0.3, seconds, cost <= 0.3)
     warned = any("revert-reland" in one.warnings for one in results if one.name == "non-monotonic")
-    rows.append(Row("non-monotonic warns", "-", None, float(warned), 1, "", warned))
-    right, seconds = patch
-    holds = right and seconds < 20
-    rows.append(Row("patch-stops-applying", "-", None, seconds, 20, "seconds", holds))
-    return rows
+    yield Row(warns, "-", None, float(warned), 1, cases, warned, note="the bar is a least number")
 
 
-def main() -> None:
-    """Run every case whose clone is there, print a table, and exit 1 when a row does not hold."""
+def conflict_row(clones: Path, folder: Path) -> Row:
+    """Return the row of the patch that stops applying."""
+    right, seconds = find_conflict(find_clone(clones, CAT), find_clone(clones, SPARK), folder)
+    return Row(f"real: {PATCH.name}", "-", None, seconds, 20, "s", right and seconds < 20, float(right))
+
+
+def main() -> int:
+    """Run the cases, print a table, and return 1 when a row misses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clones", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--only", metavar="NAME", help="one case")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="on the same disk; default: the clones' folder")
+    parser.add_argument("--quick", action="store_true", help="one case")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    results = []
-    with tempfile.TemporaryDirectory(prefix="patchkit-bench-", dir=options.clones) as folder:
-        for case in CASES:
-            if options.only in (None, case.name):
-                results.append(run_case(case, find_clone(options.clones, case.repository), Path(folder)))
-                print(results[-1], flush=True)
-        patch = find_conflict(find_clone(options.clones, CAT), find_clone(options.clones, SPARK), Path(folder))
-    rows = make_rows(results, patch)
-    for row in rows:
-        theirs = "" if row.theirs is None else f"{row.rival} {row.theirs:g}"
-        state = "holds" if row.holds else "MISSED"
-        print(f"{row.name:<42} {row.ours:>7g} {row.unit:<8} bar {row.bar:<6g} {theirs}: {state}")
-    if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(one) for one in rows]}, indent=2))
-    sys.exit(0 if all(row.holds for row in rows) else 1)
-
-
-def find_clone(clones: Path, repository: str) -> Path:
-    """Return the clone of a repository."""
-    clone = clones / repository.replace("/", "+")
-    return clone / "repo" if (clone / "repo").is_dir() else clone
+    given = parser.parse_args()
+    options = Options(clones=given.clones, scratch=given.scratch, quick=given.quick)
+    return tell(measure_real(options, load_history(None)), given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

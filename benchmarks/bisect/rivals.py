@@ -54,8 +54,7 @@ class GitBisect:
         table.write_text("".join(f"{self.ids[node]} {CODES[answer]}\n" for node, answer in answers.items()))
         self._git("bisect", "start", "--no-checkout", self.ids[self.graph.bad], self.ids[self.graph.good])
         probe = (
-            'read -r head < .git/BISECT_HEAD; echo $head >> "$1"; '
-            'code=$(sed -n "s/^$head //p" "$2"); exit ${code:-128}'
+            'read -r head < .git/BISECT_HEAD; echo $head >> "$1"; code=$(sed -n "s/^$head //p" "$2"); exit ${code:-128}'
         )
         command = [*GIT, "bisect", "run", "sh", "-c", probe, "probe", str(log), str(table)]
         done = subprocess.run(command, cwd=self.folder, check=False, capture_output=True, text=True)

@@ -20,11 +20,23 @@ Item, Found = TypeVar("Item"), TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How many culprits a cell are searched by us, and the first how many of them by rivals that run processes."""
+class Options:
+    """How much is measured, and on what.
 
-    ours: int
-    processes: int
+    `seeds` culprits a cell are searched by us, the first `git_seeds` of them by git. `points` are kills of a bisect.
+    `clones` holds clones of real repositories, None where there are none; `scratch` is a folder on the same disk.
+    """
+
+    seeds: int = 200
+    git_seeds: int = 200
+    points: int = 50
+    clones: Path | None = None
+    scratch: Path | None = None
+    quick: bool = False
+
+    def few(self, most: int) -> range:
+        """Return the seeds of a cell: all, in a quick run no more than its cost allows."""
+        return range(min(self.seeds, most) if self.quick else self.seeds)
 
 
 @dataclass(frozen=True)
@@ -32,13 +44,14 @@ class Row:
     """One measurement; `unit` says of what. `bar` is what ours must keep to, None where none is set.
 
     `success` is the share of right answers, `stated` what was claimed, `p95` ours at the 95th percentile, `note` what
-    else belongs to the figure.
+    else belongs to the figure. `culprits` were searched by us, `rival_culprits` by the rival; None where it is not
+    culprits that are counted. `not_run` says why nothing was measured: such a row has no figures and does not hold.
     """
 
     name: str
     rival: str
     theirs: float | None
-    ours: float
+    ours: float | None
     bar: float | None
     unit: str
     holds: bool
@@ -46,6 +59,14 @@ class Row:
     stated: float | None = None
     p95: float | None = None
     note: str = ""
+    culprits: int | None = None
+    rival_culprits: int | None = None
+    not_run: str = ""
+
+
+def leave_out(name: str, unit: str, why: str) -> Row:
+    """Return the row of what is not measured in this run."""
+    return Row(name, "", None, None, None, unit, holds=False, not_run=why)
 
 
 def spread(work: Callable[[Sequence[Item]], list[Found]], items: Sequence[Item]) -> list[Found]:

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.bisect.kills import make_subject, run, try_point
+from benchmarks.bisect.kills import try_point
+from benchmarks.bisect.scripted import make_subject, run
 from patchkit.tools.journal import Journal
 from patchkit.workflows.bisect.journal.replay import replay
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
-@pytest.mark.parametrize("share", [0.2, 0.6, 0.95])
-def test_a_kill_costs_nothing_that_was_finished(tmp_path: Path, jobs: int, share: float) -> None:
-    point = try_point(tmp_path, jobs, seed=3, share=share)
+@pytest.mark.parametrize(("seed", "share"), [(3, 0.2), (3, 0.6), (3, 0.95), (4, 0.5), (6, 0.9)])
+def test_a_kill_costs_nothing_that_was_finished(tmp_path: Path, jobs: int, seed: int, share: float) -> None:
+    point = try_point(tmp_path, jobs, seed, share)  # an even seed: the culprit lies in a hole
     assert (point.same, point.again, point.replayed) == (True, 0, True)
 
 
