@@ -3,9 +3,10 @@
 torch.compile believes the declaration: a write that is not declared may be dropped, moved or done twice, without any
 error, and the eager model is right. So `mutates_args=()` is only right for an op that writes into nothing.
 
-Read are the registrations `direct_register_custom_op`, `torch.library.custom_op`, `define` with `impl`, and the body of
-the function behind each: in-place methods, `out=`, assignments to an index, Triton kernels that store, compiled ops
-whose schema (in csrc) has a `!`, and calls of functions of the tree that do any of this, a few levels down. What is
+Read are the registrations `direct_register_custom_op`, `torch.library.custom_op`, `define` with `impl`, vLLM's
+`register_kernel` of Helion, and the body of the function behind each: in-place methods, `out=`, assignments to an
+index, Triton kernels that store, compiled ops whose schema (in csrc) has a `!`, and calls of functions of the tree that
+do any of this, a few levels down. What is
 reported is certain to write when its line runs; whether a condition lets it run is for a person to review. What a
 body does through an object (`self.impl(...)`) is not seen.
 
@@ -473,7 +474,7 @@ def registrations(tree: Tree, module: Module) -> Iterator[Op]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef):
             for item in node.decorator_list:
-                if isinstance(item, ast.Call) and is_custom_op(item):
+                if isinstance(item, ast.Call) and (is_custom_op(item) or is_helion(item)):
                     yield decorated(item, Place(module.path, node))
         elif isinstance(node, ast.Call):
             name = dotted(node.func).rpartition(".")[2]
@@ -487,13 +488,20 @@ def is_custom_op(node: ast.Call) -> bool:
     return dotted(node.func).rpartition(".")[2] == "custom_op" and bool(node.args)
 
 
+def is_helion(node: ast.Call) -> bool:
+    """vLLM's decorator of kernels in Helion's language, which makes an operator of each."""
+    return dotted(node.func).rpartition(".")[2] == "register_kernel"
+
+
 def decorated(node: ast.Call, place: Place) -> Op:
-    name = literal(node.args[0]).rpartition("::")[2] or place.node.name
+    name = literal(argument(node, 0, "op_name")).rpartition("::")[2] or place.node.name
     return Op(name, place.path, node.lineno, declared_in(argument(node, None, "mutates_args")), place)
 
 
 def direct(tree: Tree, module: Module, node: ast.Call) -> Op:
     function = argument(node, 1, "op_func")
+    while isinstance(function, ast.Call) and function.args:  # a decorator, called by hand
+        function = function.args[0]
     place = tree.resolve(module, dotted(function)) if function is not None else None
     name = literal(argument(node, 0, "op_name")) or dotted(function or node)
     return Op(name, module.path, node.lineno, declared_in(argument(node, 2, "mutates_args")), place)
@@ -518,7 +526,7 @@ def defined(tree: Tree, module: Module, node: ast.Call) -> Iterator[Op]:
 def scan(root: Path, package: str) -> tuple[list[Op], list[tuple[Op, list[Write]]]]:
     """All ops with a function behind them, and those that write into what they do not declare."""
     tree = Tree(root, package)
-    marks = ("direct_register_", "custom_op(", ".define(")
+    marks = ("direct_register_", "custom_op(", ".define(", "register_kernel(")
     found: list[Op] = []
     for file in sorted((root / package).rglob("*.py")):
         if any(mark in file.read_text(encoding="utf-8", errors="replace") for mark in marks):

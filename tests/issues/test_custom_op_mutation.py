@@ -163,3 +163,23 @@ def test_a_tree_without_custom_ops_says_absent_and_is_good(tmp_path: Path) -> No
 
 def test_a_tree_that_is_no_vllm_cannot_be_told(tmp_path: Path) -> None:
     assert ask(SLUG, tmp_path, "scan.py").code == CANNOT_TELL
+
+
+def test_a_function_that_is_wrapped_where_it_is_registered_is_read(tmp_path: Path) -> None:
+    text = f"{HEAD}    x.zero_()\n\ndirect_register_custom_op(op_name='op', op_func=eager(op), mutates_args=['out'])\n"
+    answer = ask(SLUG, plant(tmp_path, {FILE: text}), "scan.py")
+    assert (answer.code, "op op writes to x, declared is out" in answer.output) == (BAD, True)
+
+
+@pytest.mark.parametrize(("declared", "code"), [("'out'", GOOD), ("", BAD)])
+def test_a_kernel_of_helion_is_an_op(tmp_path: Path, declared: str, code: int) -> None:
+    text = f"""
+    import helion.language as hl
+
+    @register_kernel(mutates_args=[{declared}])
+    def halve(out: torch.Tensor, x: torch.Tensor) -> None:
+        for tile in hl.tile(x.size(0)):
+            out[tile] = x[tile] / 2
+    """
+    answer = ask(SLUG, plant(tmp_path, {FILE: text}), "scan.py")
+    assert (answer.code, "halve writes to out" in answer.output) == (code, code == BAD)
