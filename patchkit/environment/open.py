@@ -13,7 +13,7 @@ from patchkit.environment.caches import PrivateRoots, build_variables, make_root
 from patchkit.environment.environment import Environment
 from patchkit.environment.installed.overlay import Overlay, make_overlay
 from patchkit.environment.local import Interpreter, find_interpreter
-from patchkit.environment.native import NativeRequest, Placed, make_native, placed
+from patchkit.environment.native import Native, NativeRequest, Placed, make_native, placed
 from patchkit.environment.pool import MARK, PAIR_MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
 from patchkit.errors import RequestError
@@ -94,6 +94,17 @@ def open_environment(
             native=native,
             renew=renewal.renew,
         )
+
+
+def prepare_native(toolkit: Toolkit, request: EnvironmentRequest) -> Native | None:
+    """Make what an environment takes long to make, its venv and compiled files, before something runs there.
+
+    Returns the compiled files, None where none are asked for. Raises `StageFailure`, `RequestError` kinds.
+    """
+    interpreter = _check_place(toolkit, request)
+    if request.requirements is not None:
+        interpreter = find_interpreter(toolkit, str(make_venv(toolkit, interpreter, request.requirements)))
+    return make_native(toolkit, request.native, interpreter) if request.native else None
 
 
 def _check_place(toolkit: Toolkit, request: EnvironmentRequest) -> Interpreter:

@@ -11,6 +11,8 @@ from patchkit.search.decision import Probe as Probe
 from patchkit.search.decision import Settings as Settings
 from patchkit.search.engine import count_suspects as count_suspects
 from patchkit.search.engine import decide as decide
+from patchkit.search.engine import foresee as foresee
+from patchkit.search.engine import is_needed as is_needed
 from patchkit.search.engine import spent as spent
 from patchkit.search.exact.turn import find_turn as find_turn
 from patchkit.search.graph import CommitGraph as CommitGraph

@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from patchkit.tools.process import Stop, Stopped, end_children
 from patchkit.verdict.verdict import Verdict
 
 CANCEL_SECONDS = 10.0  # for a probe that was ended to be gone; one that waits for a lock is left to itself
 STOP_SECONDS = 60.0  # for threads to notice that their processes are gone; on a busy machine each step takes long
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ class Workers:
         self._ask, self._end = ask, end
         self._lock = threading.Lock()
         self._active, self._stops = 0, False
-        self._pool = ThreadPoolExecutor(2 * most, thread_name_prefix="probe")  # some may still wait, ended as they are
+        self._pool = ThreadPoolExecutor(3 * most, thread_name_prefix="probe")  # some may still wait, ended as they are
         self._jobs: dict[Future[Verdict], tuple[Job, Stop]] = {}
+        self._preparations: dict[str, tuple[Future[Any], Stop]] = {}
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -42,7 +46,26 @@ class Workers:
     def start(self, job: Job) -> None:
         """Start a probe."""
         stop = Stop()
-        self._jobs[self._pool.submit(self._run, job, stop)] = job, stop
+        self._jobs[self._pool.submit(self._guard, lambda: self._ask(job.node, job.fresh), stop)] = job, stop
+
+    @property
+    def preparing(self) -> tuple[str, ...]:
+        """Return the nodes for which something is being made before they are probed."""
+        return tuple(self._preparations)
+
+    def prepare(self, node: str, make: Callable[[str], Any]) -> None:
+        """Make something for a node beside the probes."""
+        stop = Stop()
+        self._preparations[node] = self._pool.submit(self._guard, lambda: make(node), stop), stop
+
+    def drop(self, node: str) -> None:
+        """End what is being made for a node."""
+        self._preparations.pop(node)[1].set()
+
+    def prepared(self) -> list[tuple[str, Any]]:
+        """Return what was made since the last call, by node. Raises what stopped it."""
+        done = [node for node, (future, _) in self._preparations.items() if future.done()]
+        return [(node, self._preparations.pop(node)[0].result()) for node in done]
 
     def cancel(self, nodes: Collection[str]) -> list[tuple[Job, Verdict | None]]:
         """End the probes of nodes; return them with the verdicts of those that had ended by themselves just then.
@@ -59,7 +82,7 @@ class Workers:
             found.append((job, _verdict_of(future)))
         return found
 
-    def _run(self, job: Job, stop: Stop) -> Verdict:
+    def _guard(self, work: Callable[[], Result], stop: Stop) -> Result:
         """Count what is under way: an interrupt may come before its job is noted."""
         with self._lock:
             if self._stops:
@@ -67,7 +90,7 @@ class Workers:
             self._active += 1
         try:
             with stop.held():
-                return self._ask(job.node, job.fresh)
+                return work()
         finally:
             with self._lock:
                 self._active -= 1

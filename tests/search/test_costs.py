@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.search import Answer, Costs, Probe, Settings, build_chain, decide, fold
+from patchkit.search import Answer, Costs, Probe, Settings, build_chain, decide, fold, foresee, is_needed
 from patchkit.search.costs import Line, plan_builds
 from tests.search.oracle import World, chain, worlds
 
@@ -196,3 +196,18 @@ def test_a_search_takes_exactly_the_minutes_of_the_exact_programme() -> None:
     keys = keys_of([int(rng.random() < 0.1) for _ in range(59)])
     ours = statistics.mean(spend(keys, culprit, 40.0) for culprit in range(1, 59))
     assert math.isclose(ours, least(keys, 40.0))
+
+
+def test_what_comes_next_is_foreseen_with_the_likeliest_answers_and_once_a_build() -> None:
+    graph = build_chain(["good", *(f"c{at}" for at in range(1, 17))])
+    keys = {"good": "k0"} | {f"c{at}": f"k{(at - 1) // 4}" for at in range(1, 17)}
+    how = Settings(slots=4, costs=Costs(1.0, 40.0, build_keys=keys))
+    found = foresee(graph, fold([]), how, ["c16", "good"])  # they make k3 and k0 themselves
+    assert found
+    assert {keys[node] for node in found} <= {"k1", "k2"}
+    assert len({keys[node] for node in found}) == len(found)
+    ready = Settings(slots=4, costs=Costs(1.0, 40.0, build_keys=keys, built=frozenset(keys.values())))
+    assert foresee(graph, fold([]), ready, ["c16", "good"]) == ()
+    ends = [{"event": "probe", "node": "c16", "answer": "bad"}, {"event": "probe", "node": "good", "answer": "good"}]
+    above = [*ends, {"event": "probe", "node": "c8", "answer": "good"}]
+    assert [is_needed(graph, fold(above), how, node) for node in ("c6", "c9")] == [False, True]

@@ -153,3 +153,35 @@ def test_the_journal_says_what_a_build_took(product: Product, tools: Toolkit) ->
     assert len(set(told["keys"].values())) == 2
     probes = [event for event in events if event["event"] == "probe"]
     assert all(event["build"] for event in probes)
+
+
+def test_idle_slots_build_what_is_likely_next_and_no_build_is_made_twice(product: Product, tools: Toolkit) -> None:
+    made = commits(product, [f"core{n // 4}" for n in range(32)], 19)
+    slow = product.recipe.read_text().replace("cat csrc/core.c >>", "sleep 1; cat csrc/core.c >>")
+    product.recipe.write_text(slow)
+    result, events = product.bisect(tools, made[0], made[-1], jobs=4)
+    assert (result["first_bad"], result["confirmed"]) == (made[19], True)
+    ahead = [event for event in events if event["event"] == "prepared"]
+    assert [event for event in ahead if event["build_seconds"] > 0]
+    assert max(Counter(product.builds).values()) == 1
+    assert 0 < result["builds"] <= len(product.builds)
+    (record,) = read_records(tools, BisectRequest(product.recipe, "git", "", made[0], made[-1]))
+    replayed = record.replay()
+    assert replayed.is_same, replayed.difference
+
+
+def test_a_build_ahead_that_fails_is_known_to_fail_and_is_no_verdict(product: Product, tools: Toolkit) -> None:
+    made = commits(product, ["core0"] * 4 + ["broken"] * 8 + ["core1"] * 4, 13)
+    result, events = product.bisect(tools, made[0], made[-1], jobs=4)
+    assert (result["first_bad"], result["confirmed"]) == (made[13], True)
+    assert Counter(product.builds)["broken"] >= 1
+    tried = {event["node"] for event in events if event["event"] == "probe" and event["reason"] == "build-failed"}
+    ahead = {event["node"] for event in events if event["event"] == "prepared" and event["failed"]}
+    assert ahead
+    assert len(tried | ahead) <= 4
+
+
+def test_one_probe_at_a_time_builds_nothing_ahead(product: Product, tools: Toolkit) -> None:
+    made = commits(product, [f"core{n // 2}" for n in range(8)], 5)
+    _, events = product.bisect(tools, made[0], made[-1])
+    assert [event for event in events if event["event"] == "prepared"] == []

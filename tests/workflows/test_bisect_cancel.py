@@ -5,7 +5,6 @@ The lies these prevent: a verdict from a probe that was ended; a true verdict th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ text = pathlib.Path(os.environ["PATCHKIT_TREE"], "engine.txt").read_text()
 with open({runs!r}, "a") as stream:
     stream.write(text.split()[0] + "\\n")
 if text.split()[0] == {slow!r}:  # with a daemon in a session of its own, as engines have them
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
-    subprocess.run([sys.executable, "-c", "import time; time.sleep(300)"])
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3000)"], start_new_session=True)
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(3000)"])
     sys.exit("FAULT: its child was ended before it")
 if "fault" in text:
     sys.exit("FAULT: the engine stopped")
@@ -71,9 +70,7 @@ def check_ended(toolkit: Toolkit, tmp_path: Path, ray: str) -> None:
     world, commits, low, high = make(tmp_path)
     events: list[Mapping[str, Any]] = []
     request = BisectRequest(world.recipe, "git", "", commits[0], commits[-1], jobs=2, ray=ray)
-    started = time.monotonic()
     result = bisect(toolkit, request, events.append)
-    assert time.monotonic() - started < 200
     assert (result["first_bad"], result["confirmed"]) == (commits[low - 1], True)
     cancelled = {event["node"] for event in events if event["event"] == "cancelled"}
     assert commits[high] in cancelled

@@ -53,8 +53,13 @@ def make_native(toolkit: Toolkit, request: NativeRequest, interpreter: Interpret
     if request.built_from is not None and request.inputs(request.built_from) == inputs:
         files = _installed(request, interpreter)
         return Native(key, files, 0.0, made=False, origin="installed")
-    is_new = not toolkit.cache.folder(KIND, key).exists()
-    folder = toolkit.cache.make(KIND, key, _maker(toolkit, request, interpreter, inputs))
+    make, made = _maker(toolkit, request, interpreter, inputs), list[Path]()
+
+    def build(folder: Path) -> None:
+        make(folder)
+        made.append(folder)
+
+    folder = toolkit.cache.make(KIND, key, build)  # who waited for another's build made none
     record = json.loads((folder / "build.json").read_bytes())
     os.utime(folder)  # used now: pruning goes by this
     files = {path: folder / "files" / path for path in record["files"]}
@@ -62,7 +67,7 @@ def make_native(toolkit: Toolkit, request: NativeRequest, interpreter: Interpret
     if gone:
         remove_path(folder)
         raise InfrastructureFailure(f"{folder}: {gone[0]} is not what was built", "it is built anew the next time")
-    return Native(key, files, record["seconds"], is_new, record["origin"])
+    return Native(key, files, record["seconds"], bool(made), record["origin"])
 
 
 def _maker(

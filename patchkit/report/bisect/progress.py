@@ -39,6 +39,8 @@ class BisectProgress:
         elif kind == "ask":
             self.stage = event["stage"]
             self.running.update(dict.fromkeys(event["nodes"], now))
+        elif kind == "prepared":
+            self.builds += bool(event["build_seconds"])
         elif kind == "cancelled":
             self.running.pop(event["node"], None)
         elif kind == "probe":

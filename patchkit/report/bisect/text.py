@@ -25,7 +25,7 @@ def event_text(event: Document) -> str:
     if event.get("axis") == "patches":
         return patches_text(event)
     texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
-    texts |= {"revert": _revert_text, "cancelled": _cancelled_text}
+    texts |= {"revert": _revert_text, "cancelled": _cancelled_text, "prepared": _prepared_text}
     return texts[event["event"]](event)
 
 
@@ -38,6 +38,7 @@ def log_text(event: Document) -> str:
         "start": lambda event: _start_text({**event, "known": 0}),
         "probe": _kept_text,
         "spoiled": _kept_text,
+        "prepared": _prepared_text,
         "cancelled": _cancelled_text,
         "told": lambda event: f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}",
         "prior": _prior_text,
@@ -48,6 +49,13 @@ def log_text(event: Document) -> str:
         return patches_log_text(event)
     write = texts.get(event["event"])
     return "" if write is None else write(event)
+
+
+def _prepared_text(event: Document) -> str:
+    state = f"built ahead in {seconds(event['build_seconds'])}" if event["build_seconds"] else "its build is there"
+    if not event["build"]:
+        state = f"no build ahead: {flatten(event['detail'])}"
+    return f"  {_short(event['node']):<12}  {state}"
 
 
 def _cancelled_text(event: Document) -> str:

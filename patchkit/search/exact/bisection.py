@@ -56,10 +56,10 @@ def spent(graph: CommitGraph, state: State, settings: Settings, running: Collect
         culprit = graph.nodes[next(positions(left))]
         needed |= {culprit, *graph.parents[culprit]}
     decided = [node for node in running if left & graph.ancestors_of(node) in (0, left)]
-    return tuple(node for node in decided if node not in needed and not _makes_setup(graph, settings, left, node))
+    return tuple(node for node in decided if node not in needed and not makes_setup(graph, settings, left, node))
 
 
-def _makes_setup(graph: CommitGraph, settings: Settings, left: int, node: str) -> bool:
+def makes_setup(graph: CommitGraph, settings: Settings, left: int, node: str) -> bool:
     """Return whether a probe makes, before its test, what the probe of a suspect would have to make again."""
     costs = settings.costs
     if costs is None or not costs.setup_seconds(node):

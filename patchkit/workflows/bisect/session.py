@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchkit.errors import RequestError
+from patchkit.errors import BuildFailed, PatchkitError, RequestError
 from patchkit.report.bisect import Tally, answer_document, probe_document
 from patchkit.search import Answer, Contradiction, Probe, Settings, believe, count_suspects, fold, missing_bits
 from patchkit.tools.journal import Journal
@@ -71,6 +71,7 @@ class Session:
         workers = Workers(self._ask, self.settings.slots, end)
         try:
             while True:
+                self._keep_prepared(workers)
                 self._cancel_spent(workers)
                 decision = self._view().decide(self.subject.graph)
                 if not isinstance(decision, Probe):
@@ -81,9 +82,39 @@ class Session:
                     self.tell(self.events[-1])
                 for node in decision.nodes:
                     workers.start(Job(node, decision.stage, decision.fresh))
+                self._prepare(workers)
                 self._record(*workers.wait())
         finally:
             workers.stop()
+
+    def _prepare(self, workers: Workers) -> None:
+        """Let idle slots make builds that are likely to be needed next; on this machine, whose store keeps them."""
+        now, graph = self._view(), self.subject.graph
+        for node in workers.preparing:
+            if not now.needs(graph, node):
+                workers.drop(node)
+        idle = self.settings.slots - len(workers.running) - len(workers.preparing)
+        if idle <= 0 or self.remote is not None:
+            return
+        likely = [node for node in now.foresee(graph) if node not in workers.preparing]
+        for node in likely[:idle]:
+            workers.prepare(node, self._make)
+
+    def _make(self, node: str) -> dict[str, Any]:
+        """Return the event of a build that was made, or failed; what else goes wrong its probe will tell."""
+        event = {"event": "prepared", "node": node, "build": None, "build_seconds": 0.0, "failed": False, "detail": ""}
+        try:
+            native = self.subject.prepare(node)
+        except PatchkitError as error:
+            return {**event, "failed": isinstance(error, BuildFailed), "detail": error.message}
+        if native is None:
+            return event
+        return {**event, "build": native.key, "build_seconds": round(native.seconds, 1) if native.made else 0.0}
+
+    def _keep_prepared(self, workers: Workers) -> None:
+        for _, event in workers.prepared():
+            self._keep(event)
+            self.tell(event)
 
     def _cancel_spent(self, workers: Workers) -> None:
         """End the probes that can tell nothing any more; one that ended by itself just then has told the truth."""
@@ -125,7 +156,7 @@ class Session:
 
     def _tally(self) -> Tally:
         probes = [event for event in self.events if event["event"] == "probe"]
-        builds = sum(event.get("build_seconds", 0) > 0 for event in probes)
+        builds = sum(event.get("build_seconds", 0) > 0 for event in self.events)
         return Tally(probes=len(probes), nodes=len({event["node"] for event in probes}), builds=builds)
 
     def _trial(self, document: Mapping[str, Any]) -> dict[str, Any]:

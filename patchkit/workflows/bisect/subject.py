@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from patchkit.environment.local import find_interpreter
-from patchkit.environment.native import KIND, build_key, read_inputs
-from patchkit.environment.open import environment_id
+from patchkit.environment.native import KIND, Native, build_key, read_inputs
+from patchkit.environment.open import environment_id, prepare_native
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge
+from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge, native_request, patch_tree
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
@@ -45,6 +45,12 @@ class Subject(Protocol):
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node."""
+
+    def prepare(self, node: str) -> Native | None:
+        """Make the compiled files that a node's probe will need, so that it need not wait for them.
+
+        None where there are none. Raises `StageFailure`, `RequestError` kinds.
+        """
 
     def about(self) -> dict[str, Any]:
         """Return what every document of this bisect says: issue, repro, fidelity, upstream, axis, series, ends."""
@@ -165,6 +171,15 @@ class CommitSubject:
         commit = self.source.resolve(node)
         question = Question(commit, self.issue, self.repro, self.series, fresh)
         return judge(self.opened, question)
+
+    def prepare(self, node: str) -> Native | None:
+        """Make the compiled files that a node's probe will need."""
+        commit = self.source.resolve(node)
+        patched = patch_tree(self.opened, commit, self.series, self.issue.slug).patched
+        native = native_request(self.opened, commit, patched) if patched else None
+        if native is None:
+            return None
+        return prepare_native(self.opened.toolkit, replace(environment_request(self.opened, self.repro), native=native))
 
     @property
     def key(self) -> str:

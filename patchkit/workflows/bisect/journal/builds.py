@@ -36,6 +36,11 @@ def costs_in(events: Iterable[Event]) -> tuple[Costs | None, dict[str, str]]:
     for event in events:
         if event["event"] == "builds":
             keys, built = event["keys"], built | set(event["built"])
+        elif event["event"] == "prepared":
+            key = keys.get(event["node"], "")
+            built |= {key} if event["build"] else set()
+            failed |= {key} if event["failed"] else set()
+            builds += [event["build_seconds"]] if event["build_seconds"] else []
         elif event["event"] == "probe":
             key = keys.get(event["node"], "")
             built |= {key} if event.get("build") else set()

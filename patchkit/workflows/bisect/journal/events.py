@@ -4,7 +4,7 @@
 `cancelled` says that one of them was ended, since others told its answer; `probe` is a verdict, `spoiled` one that the
 machine made useless, `told` one that was read from a git log; `prior` names the likely culprits, `revert` is the
 verdict without the culprit, `result` the decision that ended the search and `end` the document that was told then.
-`builds` says which nodes share a native build.
+`builds` says which nodes share a native build, `prepared` that one was made before a probe needed it, or failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from patchkit.search import Answer, CommitGraph, Contradiction, Probe, Settings, State, decide, favour, fold, spent
+from patchkit.search import (
+    Answer,
+    CommitGraph,
+    Contradiction,
+    Probe,
+    Settings,
+    State,
+    decide,
+    favour,
+    fold,
+    foresee,
+    is_needed,
+    spent,
+)
 from patchkit.search.decision import Decision
 from patchkit.workflows.bisect.journal.builds import costs_in
 
@@ -32,6 +45,14 @@ class View:
     def decide(self, graph: CommitGraph) -> Decision:
         """Return what to do next."""
         return decide(graph, self.state, self.settings, self.running)
+
+    def foresee(self, graph: CommitGraph) -> tuple[str, ...]:
+        """Return the nodes whose builds are likely to be needed next."""
+        return foresee(graph, self.state, self.settings, self.running)
+
+    def needs(self, graph: CommitGraph, node: str) -> bool:
+        """Return whether a build that is being made for a node still serves a suspect."""
+        return is_needed(graph, self.state, self.settings, node)
 
     def spent(self, graph: CommitGraph) -> tuple[str, ...]:
         """Return the running nodes whose answer is known already."""
