@@ -7,7 +7,8 @@ with the tree of the rival's. git writes loose objects, compressed at level 1; o
 stand on the same store. Every round measures all of them one after the other; medians are told.
 
 The command's row is what a user waits for: Python starts, the recipe is read, the ref resolved, the series applied with
-the gate on every result, the tree stored and told. It makes neither commits nor a work tree.
+the gate on every result, the tree stored and told. It makes neither commits nor a work tree. A run that is not measured
+compiles its modules, as installers do.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def measure_series(bench: Bench) -> list[Row]:
     """Run everybody, interleaved, and compare the trees of all commits."""
     course = prepare(bench)
     command = Command.of(course)
+    command.reset()
+    command.run()
     taken: dict[str, list[float]] = {name: [] for name in ("git am", "quilt", "commits", "dry", "command")}
     for number in range(5 if bench.quick else 15):
         course.reset_am()
@@ -192,7 +195,8 @@ class Command:
     def run(self) -> None:
         """Run it."""
         call = [sys.executable, "-c", "from patchkit.cli.run import main; main()", "apply", str(self.recipe)]
-        environment = {**ENVIRONMENT, "PATCHKIT_CACHE": str(self.toolkit.cache.root)}
+        compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.recipe.with_name("compiled"))}
+        environment = {**ENVIRONMENT, **compiled, "PATCHKIT_CACHE": str(self.toolkit.cache.root)}
         done = subprocess.run([*call, "--source", "git"], env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{done.stdout}{done.stderr}")

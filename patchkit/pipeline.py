@@ -9,13 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from patchkit.environment.installed.overlay import Overlay
-from patchkit.environment.native import NativeRequest
-from patchkit.environment.open import EnvironmentRequest, PairTree, environment_id, open_environment
 from patchkit.errors import BuildFailed, InfrastructureFailure, PatchConflict, RequestError, StageFailure
-from patchkit.recipe.condition import parse_condition
+from patchkit.recipe.condition import Or, parse_condition
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.load import load_recipe
 from patchkit.recipe.lock import Lock, matching_lock
@@ -23,18 +20,23 @@ from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
 from patchkit.source.pins import PairedUpstreams, Prefer
-from patchkit.source.source import FactSettings, Source
+from patchkit.source.source import FactSettings, Preference, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.outcome import PatchedTree, SeriesResult
 from patchkit.stack.series import StackPatch, freeze_pulls, leave_out, load_series
 from patchkit.tools.cache import digest_of
 from patchkit.tools.toolkit import Toolkit
-from patchkit.verdict.grade import grade
-from patchkit.verdict.probe import ReproRun, run_repro
 from patchkit.verdict.verdict import Answer, Reason, Series, Verdict, recall, to_record
 
-Preference = Literal["auto", "git", "package"]
-KEPT = {Answer.GOOD, Answer.BAD}  # a skip may be the machine's fault: it is told, not kept
+if TYPE_CHECKING:  # imported where a tree is judged: who only patches does not wait for these rooms
+    from patchkit.environment.installed.overlay import Overlay
+    from patchkit.environment.native import NativeRequest
+    from patchkit.environment.open import EnvironmentRequest
+
+REASONS = (
+    (BuildFailed, Reason.BUILD_FAILED),
+    (InfrastructureFailure, Reason.INFRASTRUCTURE),
+)  # of other skips: conflict
 
 
 @dataclass(frozen=True)
@@ -151,12 +153,6 @@ def patch_tree(
     return apply_series(source, base, patches, source.facts(commit, opened.settings))
 
 
-def recipe_pair(opened: OpenedRecipe, upstream: str) -> Commit | None:
-    """Return what the recipe itself names for the upstream that another is paired with; None without `pairs-with`."""
-    other = opened.loaded.recipe.upstream[upstream].pairs_with
-    return resolve_commit(opened, upstream=other) if other else None
-
-
 def judge(opened: OpenedRecipe, question: Question) -> Verdict:
     """Return the verdict on one repro at one commit.
 
@@ -175,13 +171,9 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
                     return _skip(question, "", Reason.NO_PAIR, told)
                 waiting.append(question.pair)
         return _judge_trees(opened, question, *trees)
-    except PatchConflict as error:
-        return _skip(question, "", Reason.CONFLICT, error.message)
-    except InfrastructureFailure as error:
-        return _skip(question, trees[0].id, Reason.INFRASTRUCTURE, error.message)
     except StageFailure as error:
-        reason = Reason.BUILD_FAILED if isinstance(error, BuildFailed) else Reason.CONFLICT
-        return _skip(question, trees[0].id, reason, error.message)
+        reason = next((reason for kind, reason in REASONS if isinstance(error, kind)), Reason.CONFLICT)
+        return _skip(question, "" if isinstance(error, PatchConflict) else trees[0].id, reason, error.message)
 
 
 def _patch(opened: OpenedRecipe, question: Question, commit: Commit) -> PatchedTree:
@@ -196,14 +188,14 @@ def _patch(opened: OpenedRecipe, question: Question, commit: Commit) -> PatchedT
 def is_affected(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit) -> bool | None:
     """Return what `affects:` says of a commit: yes if one line holds, no if none does, None when it cannot be told."""
     facts = source_of(opened, commit.upstream).facts(commit, opened.settings)
-    answers = [parse_condition(line).judge(facts).value for line in issue.issue.affects]
-    if any(answers):
-        return True
-    return False if answers and None not in answers else None
+    lines = tuple(parse_condition(line) for line in issue.issue.affects)
+    return Or(lines).judge(facts).value if lines else None
 
 
 def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentRequest:
     """Return where a repro runs: the recipe's interpreter or requirements where it names some, else the repro's own."""
+    from patchkit.environment.open import EnvironmentRequest
+
     spec = opened.loaded.recipe.environment
     requirements: Path | None = None
     if repro.environment is not None and spec.python is None:
@@ -214,6 +206,10 @@ def environment_request(opened: OpenedRecipe, repro: Repro) -> EnvironmentReques
 def _judge_trees(
     opened: OpenedRecipe, question: Question, patched: PatchedTree, pair: PatchedTree | None = None
 ) -> Verdict:
+    from patchkit.environment.open import PairTree, environment_id, open_environment
+    from patchkit.verdict.grade import grade
+    from patchkit.verdict.probe import ReproRun, run_repro
+
     toolkit, issue, repro = opened.toolkit, question.issue, question.repro
     native = native_request(opened, question.commit, patched)
     request = replace(environment_request(opened, repro), overlays=_overlays(opened, question), native=native)
@@ -239,13 +235,15 @@ def _judge_trees(
         build=environment.build,
         build_seconds=environment.build_seconds,
     )
-    if keeps and verdict.answer in KEPT:
+    if keeps and verdict.answer is not Answer.SKIP:  # a skip may be the machine's fault
         toolkit.cache.write_record("verdicts", key, to_record(verdict))
     return verdict
 
 
 def native_request(opened: OpenedRecipe, commit: Commit, patched: PatchedTree) -> NativeRequest | None:
     """Return what compiled files the tree of a commit needs; None when the recipe says nothing of them."""
+    from patchkit.environment.native import NativeRequest
+
     spec = opened.loaded.recipe.environment.native
     if spec is None or commit.upstream != opened.loaded.recipe.main_upstream:
         return None
@@ -257,6 +255,8 @@ def native_request(opened: OpenedRecipe, commit: Commit, patched: PatchedTree) -
 
 def _overlays(opened: OpenedRecipe, question: Question) -> tuple[Overlay, ...]:
     """Return what the series makes of upstreams that a repro finds installed. Raises `PatchConflict`."""
+    from patchkit.environment.installed.overlay import Overlay
+
     found = (
         Overlay(upstream.wheel or name, _patch(opened, question, resolve_commit(opened, upstream=name)))
         for name, upstream in opened.loaded.recipe.upstream.items()

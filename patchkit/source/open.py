@@ -6,7 +6,6 @@ from pathlib import Path
 
 from patchkit.errors import RequestError
 from patchkit.recipe.model import Upstream
-from patchkit.source.package_source import PackageSource
 from patchkit.source.source import Preference, Source
 from patchkit.tools.git.client import redact
 from patchkit.tools.git.mirror import Mirror
@@ -31,6 +30,8 @@ def open_source(toolkit: Toolkit, name: str, upstream: Upstream, preference: Pre
         from patchkit.source.git_source import GitSource
 
         return GitSource(toolkit, name, upstream.git)
+    from patchkit.source.package_source import PackageSource
+
     return PackageSource(toolkit, name, str(upstream.package))
 
 

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchkit.environment.folder import scan_folder, write_tree
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, open_recipe, patch_tree, resolve_commit, source_of
+from patchkit.pipeline import OpenedRecipe, open_recipe, patch_tree, resolve_commit, source_of
 from patchkit.source.commit import Tree
+from patchkit.source.source import Preference
 from patchkit.stack.outcome import SeriesResult
 from patchkit.stack.patch.binary import blob_id
 from patchkit.stack.series import load_series
@@ -88,6 +88,8 @@ def write_folder(toolkit: Toolkit, repository: Repository, tree: str, folder: Pa
 
     The folder must have passed `check_folder`. Raises `BuildFailed` for a tree with links out of it, `StoreFailure`.
     """
+    from patchkit.environment.folder import write_tree
+
     with replaced_folder(folder) as fresh:
         write_tree(repository, tree, fresh)
     toolkit.cache.write_record(KIND, _key(folder), {"folder": str(folder.resolve()), "tree": tree})
@@ -99,6 +101,8 @@ def _key(folder: Path) -> str:
 
 def _holds(repository: Repository, tree: str, folder: Path) -> bool:
     """Return whether a folder holds a tree and nothing else; what Python caches beside its modules does not count."""
+    from patchkit.environment.folder import scan_folder
+
     try:
         wanted = {path: entry for path, entry in repository.walk(tree) if entry.mode != 0o160000}
     except (KeyError, ValueError):

@@ -12,7 +12,6 @@ from patchkit.image.build import build_image, check_plan
 from patchkit.image.image import EngineChoice, Image, ImagePlan
 from patchkit.pipeline import (
     OpenedRecipe,
-    Preference,
     Question,
     is_affected,
     judge,
@@ -26,6 +25,7 @@ from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.lock import Lock, dump_lock
 from patchkit.recipe.model import Repro
 from patchkit.source.commit import Commit, Tree
+from patchkit.source.source import Preference
 from patchkit.stack.outcome import PatchedTree, SeriesResult
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.expectation import Fulfilment, IssueProblem, Judgement, judge_pair

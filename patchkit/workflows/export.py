@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import Preference, open_recipe, resolve_commit, series_of, source_of
+from patchkit.pipeline import open_recipe, resolve_commit, series_of, source_of
 from patchkit.recipe.writing.folder import write_folder
 from patchkit.source.commit import Commit
+from patchkit.source.source import Preference
 from patchkit.stack.apply import open_lineage, walk_series
 from patchkit.stack.carry.export import SERIES, Exporter, exported_names, series_file
 from patchkit.stack.carry.refresh import Press

@@ -10,7 +10,7 @@ from pathlib import Path
 import patchkit
 from patchkit.errors import InvalidFile, PatchConflict, RemoteUnavailable, RequestError
 from patchkit.image.base import resolve_base_digest
-from patchkit.pipeline import OpenedRecipe, Preference, open_recipe
+from patchkit.pipeline import OpenedRecipe, open_recipe
 from patchkit.recipe.lock import (
     Lock,
     LockedImage,
@@ -24,7 +24,7 @@ from patchkit.recipe.lock import (
 )
 from patchkit.recipe.model import ChangePull, SeriesPull
 from patchkit.source.commit import Commit
-from patchkit.source.source import Source
+from patchkit.source.source import Preference, Source
 from patchkit.stack.apply import apply_series
 from patchkit.stack.carry.moved import Movement, PullMove, judge_move
 from patchkit.stack.outcome import SeriesResult

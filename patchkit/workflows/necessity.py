@@ -9,7 +9,6 @@ from pathlib import Path
 from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.pipeline import (
     OpenedRecipe,
-    Preference,
     Question,
     judge,
     open_recipe,
@@ -21,6 +20,7 @@ from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.model import Repro
 from patchkit.report.necessity import NecessityReport
 from patchkit.source.commit import Commit
+from patchkit.source.source import Preference
 from patchkit.stack.outcome import Outcome
 from patchkit.tools.git.client import HERE, find_head
 from patchkit.tools.toolkit import Toolkit

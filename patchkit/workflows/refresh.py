@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import Preference, open_recipe, resolve_commit, series_of, source_of
+from patchkit.pipeline import open_recipe, resolve_commit, series_of, source_of
 from patchkit.source.commit import Commit
+from patchkit.source.source import Preference
 from patchkit.stack.apply import Step, open_lineage, walk_series
 from patchkit.stack.carry.refresh import Press, Refreshed
 from patchkit.stack.change import Ground

@@ -9,16 +9,15 @@ from typing import Literal
 
 from patchkit.pipeline import (
     OpenedRecipe,
-    Preference,
     Question,
     is_affected,
     judge,
     open_recipe,
-    recipe_pair,
     resolve_commit,
 )
 from patchkit.recipe.library import LoadedIssue
 from patchkit.source.commit import Commit
+from patchkit.source.source import Preference
 from patchkit.tools.git.client import HERE, find_head
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.expectation import Fulfilment, IssueProblem, Judgement, judge_pair, judge_single
@@ -69,7 +68,7 @@ def run_repros(toolkit: Toolkit, request: ReproRequest) -> ReproReport:
     judgements: list[tuple[str, Judgement]] = []
     for issue, repro in chosen:
         commit = commits[issue.issue.upstream]
-        beside = recipe_pair(opened, commit.upstream) if repro.pair and at is None else None
+        beside = _recipe_pair(opened, commit.upstream) if repro.pair and at is None else None
         questions = [Question(commit, issue, repro, series, request.fresh, beside) for series in wanted]
         pair = [judge(opened, question) for question in questions]
         verdicts += pair
@@ -102,3 +101,9 @@ def _judge(opened: OpenedRecipe, issue: LoadedIssue, commit: Commit, verdicts: S
     if len(verdicts) == 1:
         return judge_single(verdicts[0])
     return judge_pair(issue.issue.expects, verdicts[0], verdicts[1], is_affected(opened, issue, commit))
+
+
+def _recipe_pair(opened: OpenedRecipe, upstream: str) -> Commit | None:
+    """Return what the recipe itself names for the upstream that another is paired with; None without `pairs-with`."""
+    other = opened.loaded.recipe.upstream[upstream].pairs_with
+    return resolve_commit(opened, upstream=other) if other else None

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import Preference, open_recipe, resolve_commit, source_of
+from patchkit.pipeline import open_recipe, resolve_commit, source_of
 from patchkit.recipe.model import ChangePatch, Upstream
 from patchkit.search import Answer, Contradiction, build_graph, find_turn
 from patchkit.search.state import Seen
 from patchkit.source.commit import Commit
 from patchkit.source.open import open_source
-from patchkit.source.source import FactSettings, Source
+from patchkit.source.source import FactSettings, Preference, Source
 from patchkit.stack.lineage.breaker import Touch
 from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.series import StackPatch, freeze_pulls, load_series

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, open_recipe, patch_tree, resolve_commit, source_of
+from patchkit.pipeline import OpenedRecipe, open_recipe, patch_tree, resolve_commit, source_of
 from patchkit.report.status.symbols import RefSymbols, Since, SymbolsReport, ToldFinding
 from patchkit.search import Answer as Turn
 from patchkit.search import build_graph, find_turn
 from patchkit.search.state import Seen
 from patchkit.source.commit import Commit
-from patchkit.source.source import Source
+from patchkit.source.source import Preference, Source
 from patchkit.stack.symbols.baseline import Key, read_baseline, render_baseline
 from patchkit.stack.symbols.downstream.package import Downstream, read_downstream
 from patchkit.stack.symbols.downstream.use import Use

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Preference, Question, judge, open_recipe, patch_tree, source_of
+from patchkit.pipeline import OpenedRecipe, Question, judge, open_recipe, patch_tree, source_of
 from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
@@ -21,7 +21,7 @@ from patchkit.report.watch import SeriesConflict, Subject, WatchReport, conflict
 from patchkit.search import Answer, CommitGraph, build_chain, build_graph, find_turn
 from patchkit.search.state import Seen
 from patchkit.source.commit import Commit
-from patchkit.source.source import Axis, Source
+from patchkit.source.source import Axis, Preference, Source
 from patchkit.stack.outcome import SeriesResult
 from patchkit.tools.cache import digest_of
 from patchkit.tools.toolkit import Toolkit

@@ -254,12 +254,12 @@ def test_a_second_process_at_the_same_bisect_is_turned_away(tmp_path: Path) -> N
 def test_what_the_machine_spoiled_is_tried_three_times_and_never_kept(
     toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from patchkit import pipeline
     from patchkit.errors import InfrastructureFailure
+    from patchkit.verdict import probe
 
     world, commits = linear(tmp_path, ["good"] * 5 + ["fault"] * 4)
     tries: Counter[str] = Counter()
-    really = pipeline.run_repro
+    really = probe.run_repro
 
     def fail_at_the_middle(toolkit: Toolkit, environment: Any, asked: Any) -> Any:
         tries[asked.commit.id] += 1
@@ -267,11 +267,11 @@ def test_what_the_machine_spoiled_is_tried_three_times_and_never_kept(
             raise InfrastructureFailure("the worker was lost")
         return really(toolkit, environment, asked)
 
-    monkeypatch.setattr(pipeline, "run_repro", fail_at_the_middle)
+    monkeypatch.setattr(probe, "run_repro", fail_at_the_middle)
     spoiled, _ = run(toolkit, world, commits[0], "main")
     assert tries[commits[4]] == 3
     assert [suspect["commit"] for suspect in spoiled["candidates"]] == commits[4:6]
-    monkeypatch.setattr(pipeline, "run_repro", really)
+    monkeypatch.setattr(probe, "run_repro", really)
     mended, _ = run(toolkit, world, commits[0], "main")
     assert (mended["first_bad"], mended["confirmed"]) == (commits[5], True)
 

@@ -102,9 +102,11 @@ Regex = Annotated[str, Field(max_length=2000, json_schema_extra={"format": "rege
 
 
 class Strict(BaseModel):
-    """Frozen, strict, no unknown keys."""
+    """Frozen, strict, no unknown keys; its validator is built when something is first validated."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=_kebab, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=_kebab, populate_by_name=True, defer_build=True
+    )
 
 
 def kind_of(*keys: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Tag, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, Tag, TypeAdapter, model_validator
 
 from patchkit.recipe.model.fields import (
     ChangeCherryPick,
@@ -83,6 +83,7 @@ RewriteStep = Annotated[
 ]
 Steps: TypeAdapter[tuple[RewriteStep, ...]] = TypeAdapter(
     Annotated[tuple[RewriteStep, ...], Field(min_length=1, title="Rewrite", description="The steps, in order")],
+    config=ConfigDict(defer_build=True),
 )
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from patchkit.errors import RequestError
 from patchkit.recipe.model import Upstream
 from patchkit.source.commit import Commit
-from patchkit.source.package_source import PackageSource
 from patchkit.source.pins.find import Prefer
 from patchkit.source.pins.resolve import Pairing
 from patchkit.source.source import Source
@@ -56,6 +55,8 @@ class PairedUpstreams:
     @cached_property
     def _releases(self) -> dict[str, Source]:
         """Return the releases of git upstreams that another is paired with: a mirror may lack tags."""
+        from patchkit.source.package_source import PackageSource
+
         paired = {one.pairs_with for one in self.upstreams.values()} - {None}
         packages = {name: one.package for name, one in self.upstreams.items() if name in paired and one.package}
         found = {name: PackageSource(self.toolkit, name, package) for name, package in packages.items()}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchkit.pipeline import Preference
 from patchkit.source.pins import Prefer
+from patchkit.source.source import Preference
 from patchkit.verdict.verdict import Series
 
 Tell = Callable[[Mapping[str, Any]], None]
