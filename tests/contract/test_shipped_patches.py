@@ -32,6 +32,7 @@ RELEASES = [f"v0.{minor}.0" for minor in range(20, 34)]
 PINS = {"deepgemm": "891d57b"}  # of the pins that a condition asks for, the one that holds
 # Where a patch must apply, in the words of its README: a condition that lost its range would pass everything else.
 RANGES = {
+    "custom-op-functional": RELEASES[:3],
     "deepgemm-arch-guard": ["v0.20.0", "v0.21.0", *RELEASES[6:]],
     "deepgemm-fp8-einsum-guard": RELEASES,
     "deepgemm-sm12x-support": RELEASES[4:],
@@ -39,6 +40,8 @@ RANGES = {
     "e8m0-upcast-triton": RELEASES[:10],
     "inductor-matcher-in-memory": RELEASES[:11],
     "moe-config-check": RELEASES,
+    "routed-expert-capture-layout": RELEASES[2:],
+    "routed-expert-capture-reset": RELEASES[8:],
 }
 
 
@@ -92,13 +95,12 @@ def test_each_patch_applies_in_its_range_and_says_why_not_elsewhere(
     source: Source, release: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     patches = shipped(tmp_path_factory.getbasetemp() / "shipped")
-    assert {patch.name for patch in patches} >= set(RANGES)
+    assert {patch.name for patch in patches} == set(RANGES)
     for patch in patches:
         record, contents = apply_alone(source, release, patch, patches)
         told = f"{patch.name} on {release}: {record.outcome}: {record.detail}"
         assert record.outcome in (Outcome.REWRITTEN, Outcome.NOT_APPLICABLE), told
-        if patch.name in RANGES:
-            assert (record.outcome is Outcome.REWRITTEN) == (release in RANGES[patch.name]), told
+        assert (record.outcome is Outcome.REWRITTEN) == (release in RANGES[patch.name]), told
         assert record.files if record.outcome is Outcome.REWRITTEN else record.detail, told
         for path, content in contents.items():
             with warnings.catch_warnings():
