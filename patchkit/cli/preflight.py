@@ -75,6 +75,10 @@ def _print(preflight: Preflight) -> None:
     held = facts["experts_per_rank"]
     say(f"experts: {facts['experts']['value']} over ep_size {facts['ep_size']}, {_show_range(held)} a rank")
     say(f"expert size: {facts['expert_size']['value']}, {facts['expert_size_per_rank']:g} a rank")
+    memory = facts["memory"]
+    say(f"estimate: routed experts of a MoE layer on a rank: {_show_bytes(memory, 'expert')}")
+    say(f"estimate: KV cache of a token in a layer on a rank: {_show_bytes(memory, 'kv')}")
+    say(f"  left out: {memory['leaves_out']}")
     if installed := facts.get("installed"):
         for name, version in installed.versions.items():
             say(f"installed: {name} {version}")
@@ -85,6 +89,11 @@ def _print(preflight: Preflight) -> None:
         say(f"{switch.variable} {'reaches' if switch.reaches else 'does not reach'} {switch.site}: {switch.why}")
     count = len(preflight.problems)
     note(f"{count} problem{'s' if count != 1 else ''}" if count else "no problem found")
+
+
+def _show_bytes(memory: dict[str, Any], what: str) -> str:
+    amount = memory["expert_bytes_per_layer" if what == "expert" else "kv_bytes_per_token_and_layer"]
+    return f"{'cannot be told' if amount is None else f'{amount} bytes'}: {memory[f'{what}_formula']}"
 
 
 def _show_range(held: list[int]) -> str:

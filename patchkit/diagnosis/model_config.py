@@ -63,6 +63,9 @@ class ModelConfig:
     top_groups: int | None = None
     sparse_attention: bool = False  # an indexer picks the keys: index_topk
     quantization: Quantization | None = None
+    head_dim: int | None = None
+    latent: int | None = None  # elements of MLA's cache for each token: kv_lora_rank + qk_rope_head_dim
+    dtype: str = ""  # of weights that are not quantised, as the config spells it
 
 
 def read_model_config(path: Path) -> ModelConfig:
@@ -112,6 +115,9 @@ class _Reader:
             top_groups=self.optional("topk_group"),
             sparse_attention=bool(self.text.get("index_topk")),
             quantization=self.quantization(),
+            head_dim=self.head_dim(),
+            latent=self.latent(),
+            dtype=str(self.text.get("dtype") or self.text.get("torch_dtype") or self.top.get("torch_dtype") or ""),
         )
         if self.problems:
             raise InvalidFile(tuple(self.problems))
@@ -149,6 +155,21 @@ class _Reader:
             return self.number("intermediate_size_mlp").value
         dense = self.text.get("first_k_dense_replace") or self.text.get("mlp_only_layers")
         return self.number("intermediate_size").value if dense else None
+
+    def head_dim(self) -> int | None:
+        """Return the elements of a head: the field, else hidden_size over the heads where that is whole."""
+        told, hidden, heads = (self.size(name) for name in ("head_dim", "hidden_size", "num_attention_heads"))
+        return told or (hidden // heads if heads and hidden % heads == 0 else 0) or None
+
+    def latent(self) -> int | None:
+        """Return what MLA keeps of a token in a layer, None where the config lacks a part of it."""
+        parts = [self.size(name) for name in ("kv_lora_rank", "qk_rope_head_dim")]
+        return sum(parts) if all(parts) else None
+
+    def size(self, name: str) -> int:
+        """Return a field if it is a positive whole number, else 0."""
+        value = self.text.get(name)
+        return value if isinstance(value, int) and _is_size(value) else 0
 
     def shared_size(self) -> Number | None:
         """Return the intermediate size of all shared experts together."""

@@ -229,3 +229,47 @@ def test_switches_that_do_not_reach_a_call_are_known_by_release() -> None:
     assert ("CutlassFp8BlockScaledMMKernel", False) in old - new
     assert ("CutlassFp8BlockScaledMMKernel", True) in new - old
     assert find_switches(parse_release("0.34.0")) == find_switches(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "deployment", "experts", "cache"),
+    [
+        # by hand: 16 experts of 3 × 2048 × 768 in bfloat16; 1 of 4 heads, key and value of 128
+        ("qwen3-30b-a3b", Deployment(tp=4, dp=2, expert_parallel=True), 16 * 3 * 2048 * 768 * 2, 2 * 1 * 128 * 2),
+        # all 8 experts, each cut in 8; a cache in FP8
+        ("mixtral-8x7b", Deployment(tp=8, kv_dtype="fp8"), 8 * 3 * 4096 * (14336 // 8) * 2, 2 * 128),
+        # FP8 with a float32 scale for 128 × 128; MLA without its rope dimension in this config
+        ("deepseek-v3", Deployment(tp=8, expert_parallel=True), 32 * 3 * 7168 * 2048 * (1 + 4 / 16384), None),
+        # MXFP4 with a byte for 32
+        ("gpt-oss-120b", Deployment(tp=1), 128 * 3 * 2880 * 2880 * (0.5 + 1 / 32), 2 * 8 * 64 * 2),
+        # FP8 or FP4: not in the config
+        ("deepseek-v4-flash", Deployment(tp=4, expert_parallel=True), None, None),
+    ],
+)
+def test_memory_is_counted_exactly_or_not_at_all(
+    name: str, deployment: Deployment, experts: float | None, cache: int | None
+) -> None:
+    memory = examine_deployment(replace(model(name), dtype="bfloat16"), deployment).facts["memory"]
+    assert memory["expert_bytes_per_layer"] == experts
+    assert memory["kv_bytes_per_token_and_layer"] == cache
+    assert memory["expert_formula"]
+    assert memory["kv_formula"]
+    assert "activations" in memory["leaves_out"]
+
+
+def test_the_latent_of_mla_is_one_vector_for_all_heads() -> None:
+    config = replace(model("deepseek-v3"), latent=512 + 64, dtype="bfloat16")
+    memory = examine_deployment(config, Deployment(tp=8)).facts["memory"]
+    assert memory["kv_bytes_per_token_and_layer"] == 576 * 2
+
+
+def test_a_quantization_that_is_made_at_load_is_not_counted() -> None:
+    memory = examine_deployment(model("mixtral-8x7b"), Deployment(quantization="fp8")).facts["memory"]
+    assert memory["expert_bytes_per_layer"] is None
+
+
+def test_no_size_of_an_element_is_assumed() -> None:
+    memory = examine_deployment(model("mixtral-8x7b"), Deployment()).facts["memory"]
+    assert (memory["expert_bytes_per_layer"], memory["kv_bytes_per_token_and_layer"]) == (None, None)
+    assert "torch_dtype" in memory["expert_formula"]
+    assert "torch_dtype" in memory["kv_formula"]

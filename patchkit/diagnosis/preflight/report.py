@@ -17,6 +17,7 @@ from patchkit.diagnosis.preflight.kernels import (
     check_sparse_attention,
     show_arch,
 )
+from patchkit.diagnosis.preflight.memory import estimate_memory
 from patchkit.diagnosis.preflight.shapes import check_expert_size, check_heads, check_stages, check_whole_layers
 
 CHECKS: tuple[Check, ...] = (
@@ -68,6 +69,7 @@ def _facts(case: Case) -> dict[str, Any]:
         "heads_per_rank": model.heads / deployment.tp,
         "layers_per_stage": list(split_layers(model.layers, deployment.pp)),
         "sparse_attention": model.sparse_attention,
+        "memory": estimate_memory(case),
     }
     if model.quantization:
         told = model.quantization
