@@ -20,11 +20,13 @@ def check_gate(repository: Repository, deltas: Iterable[Delta]) -> str:
     A file that did not parse before is left alone: it may be a template, or in a newer Python than this one. Of a file
     that changed in places, the definitions around them are parsed first, which is enough where all of them do.
     """
-    complaints = (_check_file(repository, delta) for delta in deltas if delta.path.endswith(".py"))
-    return "; ".join(filter(None, complaints))
+    python = [delta for delta in deltas if delta.path.endswith(".py")]
+    gone = [delta.old.blob for delta in python if delta.old is not None and delta.new is None]
+    return "; ".join(filter(None, (_check_file(repository, delta, gone) for delta in python)))
 
 
-def _check_file(repository: Repository, delta: Delta) -> str:
+def _check_file(repository: Repository, delta: Delta, gone: Sequence[str]) -> str:
+    """Return what is wrong with a file; one that was renamed may be as broken as it was under its old name."""
     if delta.new is None or delta.new.mode not in {0o100644, 0o100755}:
         return ""
     new = repository.read_blob(delta.new.blob)
@@ -35,8 +37,17 @@ def _check_file(repository: Repository, delta: Delta) -> str:
     if not fault:
         return ""
     if old is None:
+        if any(_is_renamed(repository.read_blob(blob), new) for blob in gone):
+            return ""
         return f"{delta.path}: is new and does not parse ({fault})"
     return "" if find_fault(old) else f"{delta.path}: no longer parses ({fault})"
+
+
+def _is_renamed(old: bytes, new: bytes) -> bool:
+    """Return whether a file that did not parse before has most lines of a new one."""
+    lines = new.split(b"\n")
+    known = set(old.split(b"\n"))
+    return 2 * sum(line in known for line in lines) > len(lines) and find_fault(old) != ""
 
 
 def parses_around(old: bytes, new: bytes) -> bool:

@@ -20,6 +20,13 @@ GOOD, BAD = "x = 1\n", "x = (\n"
         ({"x.py": BAD}, {"x.py": "y = (\n"}, ""),
         ({"x.txt": GOOD}, {"x.txt": BAD}, ""),
         ({"x.py": GOOD}, {}, ""),
+        ({"x.py": "a = 1\n" + BAD}, {"y.py": "b = 2\na = 1\n" + BAD}, ""),  # renamed
+        (
+            {"x.py": "a = 1\n" + BAD},
+            {"y.py": "b = (\n"},
+            "y.py: is new and does not parse (line 1: '(' was never closed)",
+        ),
+        ({"x.py": GOOD}, {"y.py": GOOD + BAD}, "y.py: is new and does not parse (line 2: '(' was never closed)"),
     ],
 )
 def test_only_what_a_patch_has_broken_is_told(desk: Desk, before: Files, after: Files, complaint: str) -> None:

@@ -110,7 +110,7 @@ def _move(view: View, file: FilePatch, old: str, new: str) -> FileResult:
     source = view.read_base(old)
     occupied = view.occupied(new)
     if source is None or (occupied and file.copies):
-        return _moved_already(file, old, view.read(new))
+        return _moved_already(view, file, old, new)
     if occupied:
         return FileResult(new, Outcome.CONFLICT, message=f"the patch moves {old} there, but it exists")
     edited = _edit_content(file, source[1])
@@ -123,13 +123,18 @@ def _move(view: View, file: FilePatch, old: str, new: str) -> FileResult:
     return edited.result(new)
 
 
-def _moved_already(file: FilePatch, old: str, target: tuple[int, bytes] | None) -> FileResult:
-    """Judge a rename or copy whose source is gone, or whose target is there."""
+def _moved_already(view: View, file: FilePatch, old: str, new: str) -> FileResult:
+    """Judge a rename or copy whose source is gone, or whose target is there; after a rename the rest of it is made."""
+    target = view.read(new)
     if target is None:
         return FileResult(file.path, Outcome.TARGET_GONE, message=f"{old} is not in this tree")
-    edited = _edit_content(file, target[1])
-    if edited.outcome is Outcome.ALREADY_UPSTREAM or not (file.hunks or file.binary):
+    mode, data = target
+    edited = _edit_content(file, data) if file.hunks or file.binary else _Edited(Outcome.ALREADY_UPSTREAM, data)
+    if edited.outcome is Outcome.ALREADY_UPSTREAM and file.new_mode in {None, mode}:
         return FileResult(file.path, Outcome.ALREADY_UPSTREAM, edited.hunks)
+    if edited.outcome.stands and not file.copies:
+        view.write(new, file.new_mode or mode, edited.data)
+        return edited.as_partly().result(file.path)
     return FileResult(file.path, Outcome.CONFLICT, message=f"the patch makes it from {old}, but it is there already")
 
 

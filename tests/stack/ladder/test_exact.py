@@ -127,7 +127,6 @@ def test_a_rename_takes_its_edits_along(desk: Desk) -> None:
     assert (attempt.outcome, files) == (Outcome.CLEAN, {"v/y": DONE.encode()})
     assert desk.apply({"v/y": DONE}, diff)[0].outcome is Outcome.ALREADY_UPSTREAM
     assert desk.apply({"z": ""}, diff)[0].outcome is Outcome.TARGET_GONE
-    assert desk.apply({"v/y": TEXT}, diff)[0].outcome is Outcome.CONFLICT
 
 
 def test_a_rename_does_not_overwrite(desk: Desk) -> None:
@@ -225,3 +224,17 @@ def test_the_reverse_of_a_patch_undoes_it(desk: Desk) -> None:
 def test_the_same_patch_on_the_same_tree_gives_the_same_id(desk: Desk) -> None:
     results = {desk.apply({"x": TEXT}, EDIT.format("x"))[0].tree for _ in range(3)}
     assert results == {desk.tree({"x": DONE})}
+
+
+def test_what_upstream_renamed_already_gets_the_edit_and_the_mode_that_are_missing(desk: Desk) -> None:
+    rename = RENAME.replace("similarity", "old mode 100644\nnew mode 100755\nsimilarity")
+    diff = rename + EDIT.format("x").replace("b/x", "b/v/y")
+    for there in (TEXT, DONE):
+        attempt, files = desk.apply({"v/y": there}, diff)
+        assert (attempt.outcome, files) == (Outcome.PARTLY_UPSTREAMED, {"v/y": DONE.encode()})
+        entry = desk.git.objects.entry(attempt.tree, "v/y")
+        assert entry is not None
+        assert entry.mode == 0o100755
+    assert desk.apply({"v/y": lines("one", "deux", "three")}, diff)[0].outcome is Outcome.CONFLICT
+    copied = diff.replace("rename", "copy")
+    assert desk.apply({"x": TEXT, "v/y": TEXT}, copied)[0].outcome is Outcome.CONFLICT
