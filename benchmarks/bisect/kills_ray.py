@@ -44,6 +44,7 @@ from patchkit.workflows.bisect import BisectRequest
 from patchkit.workflows.bisect.remote import Remote
 
 JOBS = 2
+PROBED = b'"event":"probe"'
 PATIENCE_SECONDS = 120.0  # for a driver, most of which it starts in
 HOLD = (
     "import ray, sys; "
@@ -92,11 +93,12 @@ def run_killed(address: str, folder: Path, script: Script, after: int) -> None:
     told = [str(value) for value in (address, folder, script.seed, script.fatal)]
     words = [sys.executable, "-m", "benchmarks.bisect.kills_ray", "--drive", *told]
     moment, end = random.random() * 4 * MOMENT, time.monotonic() + PATIENCE_SECONDS
+    journal = folder / "killed.jsonl"
     with subprocess.Popen(words) as driver:
-        while driver.poll() is None and count_probes(Journal(folder / "killed.jsonl").read()) < after:
-            if time.monotonic() > end:
+        while driver.poll() is None and time.monotonic() < end:
+            if journal.exists() and journal.read_bytes().count(PROBED) >= after:
                 break
-            time.sleep(MOMENT / 4)
+            time.sleep(MOMENT)
         time.sleep(moment)
         driver.kill()
 
