@@ -8,7 +8,7 @@ reason in `not_run`: it does not hold, and does not miss either.
 Needs git, git_bayesect and numpy (`pip install -e '.[bench]'`); the part `kills-ray` needs Ray (`.[ray]`). The parts
 `pins`, `pairs` and `real` need `--clones DIR` with bare clones of real repositories (see `benchmarks.bisect.real` and
 `.pair`); `--history DIR` is described in `benchmarks.bisect.history`. A whole run takes an hour or two on two cores, a
-quick one less than a minute.
+quick one, without clones, less than 50 seconds.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ PARTS: dict[str, Part] = {
     "pairs": pair.measure_pairs,
     "real": real.measure_real,
 }
-FULL, QUICK = Options(), Options(git_seeds=2, points=4, quick=True)
+FULL, QUICK = Options(), Options(git_seeds=2, points=3, quick=True)
 
 
 def main() -> int:
     """Measure, print a table, write the rows where asked, and return 1 when one misses its bar."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bisect", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="few culprits a cell: under a minute, and means too rough for the bars"
-    )
+    parser.add_argument("--quick", action="store_true", help="few culprits a cell, under 50 seconds without clones")
     parser.add_argument("--only", choices=PARTS, action="append", help="these parts only")
     parser.add_argument("--seeds", type=int, metavar="N", help=f"culprits a cell (default {FULL.seeds})")
     parser.add_argument("--git-seeds", type=int, metavar="N", help="culprits a cell for git (default: as many)")

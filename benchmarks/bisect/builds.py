@@ -20,7 +20,7 @@ Keyed = tuple[World, tuple[str, ...]]
 
 def measure_builds(options: Options, history: History) -> Iterable[Row]:
     """Count minutes beside the least possible; the same culprits, in as many windows of the history as time allows."""
-    for size, few in ((100, 100), (1000, 24), (5000, 0)):
+    for size, few in ((100, 40), (1000, 24), (5000, 0)):
         seeds = options.few(few)
         if not seeds:
             why = "its exact dynamic programme takes minutes: not in a quick run"
@@ -45,7 +45,7 @@ def measure_flaky_builds(options: Options, history: History) -> Iterable[Row]:
     graph = line(1000)
     for false_pass, bar in ((0.1, 218.0), (0.2, 226.0), (0.3, 235.0)):
         keyed = [
-            (make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in options.few(4)
+            (make_world(graph, seed, false_pass=false_pass), history.window(1000, seed)) for seed in options.few(3)
         ]
         ours = spread(partial(_search_part, Settings(flaky=True, confidence=0.99)), keyed)
         any_of = spread(partial(_plain_part, 5), keyed)

@@ -16,7 +16,7 @@ EXACT = Settings(confirmations=0)
 def measure_plain(options: Options, history: History) -> Iterable[Row]:
     """Count probes beside git; the bar is git's mean of the design and a tenth."""
     for name, graph, bar in _graphs(history, (6.8, 10.07, 12.47, 12.44)):
-        worlds = [make_world(graph, seed) for seed in options.few(200 if len(graph.nodes) <= 1000 else 40)]
+        worlds = [make_world(graph, seed) for seed in options.few({100: 200, 1000: 100}.get(len(graph.nodes), 24))]
         ours, theirs = search_all(worlds, EXACT), git_all(worlds[: options.git_seeds])
         runs, right = mean(one.runs for one in ours), mean(one.right for one in ours)
         rival = mean(count for count, _ in theirs)
@@ -31,7 +31,7 @@ def measure_skips(options: Options, history: History) -> Iterable[Row]:
     for name, graph, bar in _graphs(history, (10.0, 15.5, None, 18.0)):
         if bar is None:
             continue
-        few = {100: 200, 1000: 60}.get(len(graph.nodes), 16)
+        few = {100: 200, 1000: 40}.get(len(graph.nodes), 24)
         worlds = [make_world(graph, seed, skips=0.3) for seed in options.few(few)]
         ours, theirs = search_all(worlds, EXACT), [count for count, _ in git_all(worlds[: options.git_seeds])]
         neighbour = spread(_neighbours, worlds)

@@ -117,7 +117,7 @@ def try_point(address: str, folder: Path, remote: Remote, seed: int, rng: random
 
 def measure_kills_ray(options: Options, _history: History) -> Iterator[Row]:
     """Kill drivers and workers on one cluster."""
-    where, count = f"Ray, jobs {JOBS}", min(options.points, 2) if options.quick else options.points
+    where, count = f"Ray, jobs {JOBS}", min(options.points, 1) if options.quick else options.points
     if importlib.util.find_spec("ray") is None:
         yield leave_out(f"kill -9 at {count} random points, {where}", "points", "needs ray: pip install '.[ray]'")
         return

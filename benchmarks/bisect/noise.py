@@ -27,10 +27,10 @@ def measure_flaky(options: Options, _history: History) -> Iterable[Row]:
         ((0.3, 0.05), 0.99, 35.0, 0.99),
     ):
         worlds = [
-            make_world(line(SIZE), seed, false_pass=false_pass, false_fail=false_fail) for seed in options.few(24)
+            make_world(line(SIZE), seed, false_pass=false_pass, false_fail=false_fail) for seed in options.few(40)
         ]
         ours = search_all(worlds, Settings(flaky=True, confidence=confidence))
-        theirs = spread(_bayesects, worlds)
+        theirs = spread(_bayesects, worlds[: len(options.few(12))])
         runs, right = mean(one.runs for one in ours), statistics.mean(one.right for one in ours)
         stated = statistics.mean(one.stated for one in ours)
         rival = f"git_bayesect (right {statistics.mean(hit for _, hit, _ in theirs):.3f})"
@@ -45,7 +45,7 @@ def measure_flaky(options: Options, _history: History) -> Iterable[Row]:
 def measure_ends(options: Options, _history: History) -> Iterable[Row]:
     """Count how often an end that is not what it is said to be is told, with 20 % of runs passing on bad commits."""
     for name, culprit, end in (("good end really bad", -1, "good"), ("bad end really good", SIZE, f"c{SIZE - 1}")):
-        worlds = [replace(make_world(line(SIZE), seed, false_pass=0.2), culprit=culprit) for seed in options.few(24)]
+        worlds = [replace(make_world(line(SIZE), seed, false_pass=0.2), culprit=culprit) for seed in options.few(12)]
         ours = search_all(worlds, Settings(flaky=True))
         told = round(statistics.mean(one.blamed == (end,) for one in ours), 4)
         found = git_all(worlds[: options.git_seeds])
@@ -76,7 +76,7 @@ class Meter:
 def measure_metric(options: Options, _history: History) -> Iterable[Row]:
     """Find a regression of a measured value, beside a threshold half way between the ends (three runs each) and git."""
     for effect in (6.0, 3.0, 2.0):
-        meters = [Meter(random.Random(seed).randrange(SIZE), effect, seed) for seed in options.few(24)]
+        meters = [Meter(random.Random(seed).randrange(SIZE), effect, seed) for seed in options.few(12)]
         ours, theirs = spread(_metrics, meters), spread(_thresholds, meters[: options.git_seeds])
         runs, right = mean(count for count, *_ in ours), statistics.mean(hit for _, hit, _ in ours)
         stated = statistics.mean(claimed for *_, claimed in ours)
