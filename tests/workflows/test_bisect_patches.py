@@ -182,6 +182,7 @@ def test_the_same_search_again_runs_nothing(toolkit: Toolkit, tmp_path: Path) ->
         ({"ray": "local", "emit_revert": "x"}, "--ray, --emit-revert: not for"),
         ({"jobs": 4}, "--jobs: --axis patches runs one set at a time"),
         ({"exhaustive": True}, "--exhaustive: not for"),
+        ({"confirm": 5, "confidence": 0.9}, "--confirm, --confidence: not for"),
         ({"flaky": True}, "may err"),
         ({"series": "without"}, "no patch of vllm is left"),
     ],

@@ -119,6 +119,8 @@ def _refuse_strange(request: BisectRequest) -> None:
         "--emit-revert": request.emit_revert,
         "--from-git-log": request.from_git_log,
         "--exhaustive": request.exhaustive,
+        "--confirm": request.confirm != BisectRequest.confirm,
+        "--confidence": request.confidence != BisectRequest.confidence,
     }
     if strange := [option for option, value in given.items() if value]:
         raise RequestError(f"{', '.join(strange)}: not for --axis patches", "leave it out")
