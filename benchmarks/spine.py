@@ -13,11 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.patch_rows import Row, clock, most, ratio
 from patchkit.environment.pool import hold_slot
 from patchkit.recipe.model import Upstream
 from patchkit.source.commit import Commit
@@ -29,35 +28,6 @@ from patchkit.tools.toolkit import Toolkit
 ROOT = Path(__file__).parents[1]
 OLD, NEW = "v0.25.1", "v0.26.0"
 GIT = ("git", "-c", "gc.auto=0", "-c", "user.name=b", "-c", "user.email=b@example.org")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement. `theirs` is None where there is no rival; then `bar` is in seconds, else a ratio."""
-
-    name: str
-    rival: str
-    theirs: float | None
-    ours: float
-    bar: float
-    holds: bool
-
-
-def compare(name: str, rival: str, theirs: float, ours: float, bar: float) -> Row:
-    """Return a row whose bar is the least ratio theirs / ours."""
-    return Row(name, rival, round(theirs, 3), round(ours, 3), bar, theirs / ours >= bar)
-
-
-def limit(name: str, ours: float, bar: float) -> Row:
-    """Return a row whose bar is the most seconds."""
-    return Row(name, "-", None, round(ours, 3), bar, ours <= bar)
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Return how long an action takes."""
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -76,9 +46,9 @@ def measure_readme(folder: Path) -> list[Row]:
     """Build the quickstart on an empty store, then again; set-up of the virtual environment is not in it."""
     recipe = str(ROOT / "recipes" / "quickstart" / "recipe.yaml")
     build = ("build", recipe, "--engine", "oci", "--output", str(folder / "out.tar"))
-    cold = seconds(lambda: patchkit(folder, *build))
-    warm = seconds(lambda: patchkit(folder, *build))
-    return [limit("quickstart, empty store", cold, 60), limit("quickstart again", warm, 10)]
+    cold = clock(lambda: patchkit(folder, *build))
+    warm = clock(lambda: patchkit(folder, *build))
+    return [most("quickstart, empty store, s", "-", None, cold, 60), most("quickstart again, s", "-", None, warm, 10)]
 
 
 def measure_releases(folder: Path) -> list[Row]:
@@ -92,18 +62,18 @@ def measure_releases(folder: Path) -> list[Row]:
     git(folder, "init", "-q", str(work))
     for version in (OLD, NEW):
         archive = download(toolkit, version, folder)
-        theirs.append(seconds(lambda archive=archive: commit_archive(work, archive)))
+        theirs.append(clock(lambda archive=archive: commit_archive(work, archive)))
         git(work, "tag", version)
-        fetch = seconds(lambda version=version: download(toolkit, version, folder))
-        ours.append(seconds(lambda version=version: commits.append(source.resolve(version))) - fetch)
-    rows = [compare("release to commit", "tar, git add, git commit", sum(theirs), max(sum(ours), 0.01), 1.0)]
+        fetch = clock(lambda version=version: download(toolkit, version, folder))
+        ours.append(clock(lambda version=version: commits.append(source.resolve(version))) - fetch)
+    rows = [ratio("release to commit", "tar, git add, git commit", sum(theirs), max(sum(ours), 0.01), 1.0)]
     git(work, "checkout", "-q", OLD)
     trees = [commit.tree for commit in commits]
     with hold_slot(toolkit.cache, source.repository, trees[0]) as slot:
         slot.switch(trees[0])
-        mine = seconds(lambda: slot.switch(trees[1]))
-    checkout = seconds(lambda: git(work, "checkout", "-q", NEW))
-    return [*rows, compare("switch to the next release", "git checkout", checkout, mine, 0.7)]
+        mine = clock(lambda: slot.switch(trees[1]))
+    checkout = clock(lambda: git(work, "checkout", "-q", NEW))
+    return [*rows, ratio("switch to the next release", "git checkout", checkout, mine, 0.7)]
 
 
 def download(toolkit: Toolkit, version: str, folder: Path) -> Path:
@@ -131,11 +101,11 @@ def measure_start() -> list[Row]:
 
     def start(*arguments: str) -> float:
         return min(
-            seconds(lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL))
+            clock(lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL))
             for _ in range(5)
         )
 
-    return [limit("patchkit --help", start("-m", "patchkit", "--help"), 0.3)]
+    return [most("patchkit --help, s", "-", None, start("-m", "patchkit", "--help"), 0.3)]
 
 
 def main() -> None:
@@ -147,9 +117,7 @@ def main() -> None:
     for measure in (measure_releases, measure_readme):
         with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as folder:
             rows += measure(Path(folder))
-    for row in rows:
-        theirs = "" if row.theirs is None else f"{row.rival} {row.theirs:.2f} s"
-        print(f"{row.name:<28} {row.ours:>7.2f} s  {theirs:<34} bar {row.bar:<5} {'holds' if row.holds else 'MISSED'}")
+    print("\n".join(map(str, rows)))
     if options.json:
         options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
 
