@@ -25,6 +25,7 @@ from typing import Any
 
 CAPTURE = "vllm_ascend/patch/worker/patch_routed_experts_capture.py"
 PREPARE = "vllm_ascend/ops/fused_moe/prepare_finalize.py"
+PAD = "vllm_ascend/ops/fused_moe/moe_utils.py"  # how the steps pad, from 0.30 on
 SAID = "vllm_ascend/ops/fused_moe/routed_rows.py"  # of the patch
 LAYOUT = Path(__file__).resolve().parents[2] / "patches/routed-expert-capture-layout/routed_rows.py"
 STANDING_IN = ("torch_npu", "vllm", "vllm_ascend")
@@ -112,6 +113,7 @@ class Machine:
             "MoECommType": kinds,
             "MoEPrepareOutput": types.SimpleNamespace,
             "RoutedExpertsCapturer": type("RoutedExpertsCapturer", (), {}),
+            "get_current_vllm_config_or_none": lambda: None,  # padding without blocks kept from another TP size
             "get_forward_context": lambda: self.context,
             "get_tp_group": lambda: self,
             "get_dp_group": lambda: types.SimpleNamespace(rank_in_group=self.place.dp_rank),
@@ -297,6 +299,8 @@ def open_tree(root: Path) -> Tree:
     if (root / SAID).is_file():
         load("vllm.model_executor.layers.fused_moe.routed_rows", LAYOUT)
         load("vllm_ascend.ops.fused_moe.routed_rows", root / SAID)
+    if (root / PAD).is_file():
+        load("vllm_ascend.ops.fused_moe.moe_utils", root / PAD)
     prepare = load("vllm_ascend.ops.fused_moe.prepare_finalize", root / PREPARE)
     replaced = load("vllm_ascend.patch.worker.patch_routed_experts_capture", root / CAPTURE)
     replaced.dist = types.SimpleNamespace(all_gather=machine.gather_into)

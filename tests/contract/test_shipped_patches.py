@@ -29,6 +29,7 @@ pytestmark = pytest.mark.contract
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "recipes" / "quickstart" / "recipe.yaml"
 RELEASES = [f"v0.{minor}.0" for minor in range(20, 34)]
+ASCEND = ["v0.22.1rc1", "v0.26.0rc1", "v0.30.0rc2"]  # releases of vLLM-Ascend, in its patch's range
 PINS = {"deepgemm": "891d57b"}  # of the pins that a condition asks for, the one that holds
 # Where a patch must apply, in the words of its README: a condition that lost its range would pass everything else.
 RANGES = {
@@ -120,3 +121,19 @@ def test_the_reason_names_what_does_not_hold(source: Source, tmp_path_factory: p
         record, _ = apply_alone(source, release, patch, patches)
         assert record.outcome is Outcome.NOT_APPLICABLE
         assert reason in record.detail
+
+
+@pytest.mark.parametrize("release", ASCEND)
+def test_the_patch_of_vllm_ascend_applies_in_its_range(release: str) -> None:
+    toolkit = Toolkit(Cache(Path(os.environ["PATCHKIT_CACHE"])), env=dict(os.environ))
+    loaded = load_recipe(ROOT / "recipes/qwen3-moe-capture-ascend/recipe.yaml")
+    opened = open_source(toolkit, "vllm-ascend", loaded.recipe.upstream["vllm-ascend"], "package")
+    (patch,) = load_series(loaded, "vllm-ascend")
+    try:
+        record, contents = apply_alone(opened, release, patch, (patch,))
+    except RemoteUnavailable as error:
+        pytest.skip(f"no package index with vLLM-Ascend: {error}")
+    assert record.outcome is Outcome.REWRITTEN, record.detail
+    assert contents
+    for path, content in contents.items():
+        ast.parse(content, path)

@@ -25,9 +25,29 @@ RECIPES = [
     "deepseek-v4-gb10/recipe.yaml",
     "deepseek-v4-l20/recipe.yaml",
     "deepseek-v3.2-moe/recipe.yaml",
-    "qwen3-moe-capture-ascend/vllm.yaml",  # the vLLM half: the pair has no release of both in the package index
+    "qwen3-moe-capture-ascend/vllm.yaml",  # the vLLM half of the pair
 ]
 RELEASES = ["v0.26.0", "v0.33.0"]
+ASCEND = ("qwen3-moe-capture-ascend/recipe.yaml", "routed-expert-capture-ascend")
+
+
+def ask(path: Path, release: str, *more: str) -> dict[str, dict[str, str]]:
+    """The answers of a recipe's repros, by repro and series."""
+    command = ["repro", str(path), "--at", release, "--source", "package", "--fresh", "--json", *more]
+    result = subprocess.run([sys.executable, "-m", "patchkit", *command], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    answers: dict[str, dict[str, str]] = {}
+    for verdict in json.loads(result.stdout)["verdicts"]:
+        answers.setdefault(f"{verdict['issue']}/{verdict['repro']}", {})[verdict["series"]] = verdict["answer"]
+    return answers
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("release", ["v0.26.0rc1", "v0.30.0rc2"])
+def test_the_half_of_vllm_ascend_is_bad_without_its_patch_and_good_with_it(release: str) -> None:
+    recipe, issue = ASCEND
+    answers = ask(ROOT / "recipes" / recipe, release, "--issue", issue)
+    assert answers == {f"{issue}/prepare": {"without": "bad", "with": "good"}}
 
 
 @pytest.mark.real
@@ -35,12 +55,7 @@ RELEASES = ["v0.26.0", "v0.33.0"]
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_each_issue_answers_as_it_says_without_the_series_and_with_it(recipe: str, release: str) -> None:
     path = ROOT / "recipes" / recipe
-    command = ["repro", str(path), "--at", release, "--source", "package", "--fresh", "--json"]
-    result = subprocess.run([sys.executable, "-m", "patchkit", *command], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    answers: dict[str, dict[str, str]] = {}
-    for verdict in json.loads(result.stdout)["verdicts"]:
-        answers.setdefault(f"{verdict['issue']}/{verdict['repro']}", {})[verdict["series"]] = verdict["answer"]
+    answers = ask(path, release)
     assert len(answers) >= 2
     toolkit = Toolkit(Cache(Path(os.environ["PATCHKIT_CACHE"])), env=dict(os.environ))
     opened = open_recipe(toolkit, path, "package")
