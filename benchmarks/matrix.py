@@ -47,6 +47,8 @@ Made by running the repros, without and with the patches that name the issue as 
 `bad → good`: the fault is there, and the patches heal it. `good`: not there. `absent`: the code is not there. `skip`:
 cannot be told here, for the reason named. `needs-gpu`: the repro runs on a GPU only. What a pass proves depends on the
 fidelity beside each repro: see [design](../design.md#what-a-pass-proves). Nothing in this table ran on a GPU.
+The repros that run the real code on the CPU take minutes each and have [a table of their own](matrix-real.md); the
+others are [here](matrix.md).
 
 """
 
