@@ -21,7 +21,7 @@ from patchkit.tools.process import stoppable
 LOCAL = "local"  # as an address: a cluster on this machine, made for the purpose
 KNOCK_SECONDS = 5.0
 END_SECONDS = 4.0  # for a task that was interrupted to end its processes
-HINT = "`ray start --head` prints the address; `local` makes a cluster here"
+HINT = "`ray start --head` prints the address, `local` makes a cluster here; one with tokens needs RAY_AUTH_MODE=token"
 Answer = TypeVar("Answer")
 
 
