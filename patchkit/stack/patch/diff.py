@@ -132,6 +132,8 @@ class _Reader:
             self.lines.fail("a diff --git header whose names cannot be told", draft.line)
         if len(draft.moved) == 1:
             self.lines.fail("a rename or copy needs both its names", draft.line)
+        if ("old" in draft.values) != ("new" in draft.values):
+            self.lines.fail("a change of mode needs both its modes", draft.line)
         return self._finish(draft, hunks, binary, git=True)
 
     def _read_header_line(self, draft: _Draft, line: bytes) -> bool:

@@ -157,6 +157,7 @@ def test_a_hunk_that_is_not_what_its_header_says_is_refused_with_its_line(hunk: 
         (f"diff --git a/x b/x\n--- a/x\n+++ b/y\n{HUNK}", "names two files, x and y, but is no rename"),
         ("diff --git a/x b/x\nold mode 644\n", "no octal number of six digits"),
         ("diff --git a/x b/y\nrename from x\n", "needs both its names"),
+        ("diff --git a/x b/x\nold mode 100644\n", "needs both its modes"),
         ("diff --cc x\nindex 1,2..3\n", "combined diff"),
         ("*** a/x\n--- b/x\n***************\n*** 1 ****\n", "context diff"),
         (
