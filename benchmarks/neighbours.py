@@ -14,21 +14,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bisect.worlds import World, line, make_world, search
-from benchmarks.patch_clone import Clone, run_git
+from benchmarks.patch_clone import Clone, find_upstream_tip, run_git
 from benchmarks.patch_rivals import ENVIRONMENT
-from benchmarks.patch_rows import Bench, Row, clock, least, middle, ratio
+from benchmarks.patch_rows import Bench, Row, clock, conclude, least, middle, ratio
 from benchmarks.patch_series import SERIES, Command, Course, prepare, trees_of
 from patchkit.search import Settings
 
@@ -170,7 +168,7 @@ def main() -> None:
     """Measure, print a table, write the rows where asked, and exit 1 when a row does not hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clone", type=Path, default=os.environ.get("PATCHKIT_VLLM_CLONE"), metavar="PATH")
-    parser.add_argument("--tip", default="HEAD", metavar="REF", help="the newest commit to look at")
+    parser.add_argument("--tip", metavar="REF", help="the newest commit to look at (default: upstream's newest)")
     parser.add_argument("--quick", action="store_true", help="few rounds and culprits")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -180,7 +178,7 @@ def main() -> None:
         parser.exit(1, f"not installed: {', '.join(absent)}\n")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as name:
-        clone = Clone.over(Path(options.clone), Path(name) / "vllm.git", options.tip)
+        clone = Clone.over(options.clone, Path(name) / "vllm.git", options.tip or find_upstream_tip(options.clone))
         course = prepare(Bench(clone, clone.resolve("HEAD").id, Path(name), options.quick))
         rounds = 3 if options.quick else 9
         for measured in (
@@ -191,9 +189,7 @@ def main() -> None:
             for row in measured:
                 rows.append(row)
                 print(row, flush=True)
-    if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
-    sys.exit(0 if all(row.holds for row in rows) else 1)
+    conclude(rows, options.json)
 
 
 if __name__ == "__main__":

@@ -11,19 +11,17 @@ patch, quilt) and run in the same run. Times are medians in seconds, shares are 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.patch_clone import Clone, NoFacts, find_upstream_tip, patch_of, run_git
 from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
 from benchmarks.patch_rivals import DriftDesk, missing_tools
-from benchmarks.patch_rows import Bench, Row, least, most, told
+from benchmarks.patch_rows import Bench, Row, conclude, least, most, told
 from benchmarks.patch_series import SERIES, measure_series
 from benchmarks.symbols import measure_symbols
 from patchkit.search import Answer, build_graph, find_turn
@@ -164,7 +162,7 @@ def first_conflict(bench: Bench, chain: Sequence[str], folder: Path) -> Row:
 
 
 def main() -> None:
-    """Measure everything, print a table, and write the rows where asked."""
+    """Measure everything, print a table, write the rows where asked, and exit 1 when a row does not hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clone", type=Path, default=os.environ.get("PATCHKIT_VLLM_CLONE"), metavar="PATH")
     parser.add_argument("--tip", metavar="REF", help="the newest commit to look at (default: upstream's newest)")
@@ -188,8 +186,7 @@ def main() -> None:
                 rows.append(row)
                 print(row)
             print(f"({measure.__name__}: {time.perf_counter() - started:.1f} s)")
-    if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
+    conclude(rows, options.json)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.patch_clone import Clone
@@ -78,3 +80,10 @@ def clock(action: Callable[[], object]) -> float:
 def middle(taken: dict[str, list[float]]) -> dict[str, float]:
     """Return the median of what was taken, by what took it."""
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def conclude(rows: Sequence[Row], file: Path | None) -> None:
+    """Write the rows where asked, and exit 1 when one does not hold."""
+    if file:
+        file.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
+    sys.exit(0 if all(row.holds for row in rows) else 1)

@@ -7,16 +7,14 @@ with no rival carry an absolute bar in seconds, which holds on a quiet machine w
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.patch_rows import Row, clock, most, ratio
+from benchmarks.patch_rows import Row, clock, conclude, most, ratio
 from patchkit.environment.pool import hold_slot
 from patchkit.recipe.model import Upstream
 from patchkit.source.commit import Commit
@@ -109,7 +107,7 @@ def measure_start() -> list[Row]:
 
 
 def main() -> None:
-    """Measure everything, print a table, and write the rows where asked."""
+    """Measure everything, print a table, write the rows where asked, and exit 1 when a row does not hold."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -118,8 +116,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="patchkit-bench-") as folder:
             rows += measure(Path(folder))
     print("\n".join(map(str, rows)))
-    if options.json:
-        options.json.write_text(json.dumps({"format": 1, "rows": [asdict(row) for row in rows]}, indent=2))
+    conclude(rows, options.json)
 
 
 if __name__ == "__main__":
