@@ -168,12 +168,12 @@ def judge(opened: OpenedRecipe, question: Question) -> Verdict:
                 question = replace(question, pair=question.pair or opened.paired.find(question.commit, trees[0].id))
                 if question.pair is None:
                     told = "its files name no commit of the other upstream that is there"
-                    return _skip(question, "", Reason.NO_PAIR, told)
+                    return skip_verdict(question, "", Reason.NO_PAIR, told)
                 waiting.append(question.pair)
         return _judge_trees(opened, question, *trees)
     except StageFailure as error:
         reason = next((reason for kind, reason in REASONS if isinstance(error, kind)), Reason.CONFLICT)
-        return _skip(question, "" if isinstance(error, PatchConflict) else trees[0].id, reason, error.message)
+        return skip_verdict(question, "" if isinstance(error, PatchConflict) else trees[0].id, reason, error.message)
 
 
 def _patch(opened: OpenedRecipe, question: Question, commit: Commit) -> PatchedTree:
@@ -218,7 +218,7 @@ def _judge_trees(
     key = _test_key(opened, question, [patched, pair] if pair else [patched], environment_id(toolkit, request))
     keeps = not (repro.flaky or repro.metric)  # one run that may err is no verdict on the tree
     if keeps and not question.fresh and (kept := toolkit.cache.read_record("verdicts", key)):
-        return recall(_skip(question, patched.id, Reason.UNDECIDED, ""), kept)
+        return recall(skip_verdict(question, patched.id, Reason.UNDECIDED, ""), kept)
     words = {"others": "with the other patches of"}.get(question.series, question.series)
     toolkit.progress.step(f"run {issue.slug}/{repro.name} {words} the series at {question.commit.name}")
     run = ReproRun(issue, repro, question.commit, opened.settings, question.pair)
@@ -227,7 +227,7 @@ def _judge_trees(
         evidence = run_repro(toolkit, environment, run)
     mark = grade(evidence, issue.issue, repro)
     verdict = replace(
-        _skip(question, patched.id, mark.reason, mark.detail),
+        skip_verdict(question, patched.id, mark.reason, mark.detail),
         answer=mark.answer,
         duration_seconds=evidence.duration_seconds,
         evidence=str(evidence.folder),
@@ -282,10 +282,10 @@ def _test_key(opened: OpenedRecipe, question: Question, trees: list[PatchedTree]
     )
 
 
-def _skip(question: Question, tree: str, reason: Reason, detail: str) -> Verdict:
+def skip_verdict(question: Question, tree: str, reason: Reason, detail: str) -> Verdict:
+    """Return that a question cannot be answered, and why."""
     return Verdict(
-        issue=question.issue.slug,
-        repro=question.repro.name,
+        *(question.issue.slug, question.repro.name),
         at=question.commit.name,
         commit=question.commit.id,
         tree=tree,

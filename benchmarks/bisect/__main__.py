@@ -6,9 +6,9 @@ than was claimed, less two points. Exit code 1 when a row misses its bar. A row 
 reason in `not_run`: it does not hold, and does not miss either.
 
 Needs git, git_bayesect and numpy (`pip install -e '.[bench]'`); the part `kills-ray` needs Ray (`.[ray]`). The parts
-`pins`, `pairs` and `real` need `--clones DIR` with bare clones of real repositories (see `benchmarks.bisect.real` and
-`.pair`); `--history DIR` is described in `benchmarks.bisect.history`. A whole run takes an hour or two on two cores, a
-quick one, without clones, less than 50 seconds.
+`pins`, `pairs`, `real` and `hole` need `--clones DIR` with bare clones of real repositories (see
+`benchmarks.bisect.real` and `.pair`); `--history DIR` is described in `benchmarks.bisect.history`. A whole run takes an
+hour or two on two cores, a quick one, without clones, less than 50 seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.bisect import builds, exact, kills, kills_ray, noise, others, pair, real, stale
+from benchmarks.bisect import builds, exact, hole, kills, kills_ray, noise, others, pair, real, stale
 from benchmarks.bisect.history import History, load_history
 from benchmarks.bisect.rows import Options, Row
 from benchmarks.bisect.table import tell
@@ -43,6 +43,7 @@ PARTS: dict[str, Part] = {
     "pins": pair.measure_pins,
     "pairs": pair.measure_pairs,
     "real": real.measure_real,
+    "hole": hole.measure_hole,
 }
 FULL, QUICK = Options(), Options(git_seeds=2, points=3, quick=True)
 

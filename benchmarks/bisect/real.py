@@ -157,18 +157,8 @@ def write_library(case: Case, clone: Path, folder: Path) -> Path:
 
 def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float, float]:
     """Return how many commits `git bisect run` probes in the same range, and its seconds and CPU seconds a probe."""
-    work = folder / f"{case.name}-git"
     good, bad = (ask_git(clone, "rev-parse", ref).strip() for ref in (case.good, case.bad))
-    subprocess.run(["git", "init", "-q", str(work)], check=True)
-    (work / ".git" / "objects" / "info" / "alternates").write_text(f"{clone.resolve()}/objects\n")
-    (work / ".git" / "HEAD").write_text(f"{bad}\n")
-    for setting in ("core.sparseCheckout", "gc.auto=0"):
-        name, _, value = setting.partition("=")
-        subprocess.run(["git", "config", name, value or "true"], cwd=work, check=True)
-    left_out = sorted({path for end in (good, bad) for path in missing_paths(clone, end)})
-    (work / ".git" / "info").mkdir(exist_ok=True)
-    (work / ".git" / "info" / "sparse-checkout").write_text("/*\n" + "".join(f"!/{path}\n" for path in left_out))
-    subprocess.run(["git", "checkout", "-q", "-f", bad], cwd=work, check=True)
+    work = check_out(clone, folder / f"{case.name}-git", good, bad)
     log = work / ".git" / "probes"
     log.touch()
     first_bad = ask_git(clone, "rev-parse", case.first_bad.split(",")[0]).strip()
@@ -180,6 +170,21 @@ def run_git(case: Case, clone: Path, folder: Path) -> tuple[int, float, float]:
     cpu = ended.children_user + ended.children_system - worked.children_user - worked.children_system
     count = len(log.read_text().split())
     return count, round(seconds / count, 2), round(cpu / count, 3)
+
+
+def check_out(clone: Path, work: Path, good: str, bad: str) -> Path:
+    """Make a work tree of the bad end without the files that the clone lacks; return it."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / ".git" / "objects" / "info" / "alternates").write_text(f"{clone.resolve()}/objects\n")
+    (work / ".git" / "HEAD").write_text(f"{bad}\n")
+    for setting in ("core.sparseCheckout", "gc.auto=0"):
+        name, _, value = setting.partition("=")
+        subprocess.run(["git", "config", name, value or "true"], cwd=work, check=True)
+    left_out = sorted({path for end in (good, bad) for path in missing_paths(clone, end)})
+    (work / ".git" / "info").mkdir(exist_ok=True)
+    (work / ".git" / "info" / "sparse-checkout").write_text("/*\n" + "".join(f"!/{path}\n" for path in left_out))
+    subprocess.run(["git", "checkout", "-q", "-f", bad], cwd=work, check=True)
+    return work
 
 
 def measure_real(options: Options, _history: History) -> Iterator[Row]:

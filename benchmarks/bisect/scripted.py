@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bisect.rows import Row
-from patchkit.search import CommitGraph, Settings, build_chain
+from patchkit.search import Clues, CommitGraph, Settings, build_chain
 from patchkit.tools.git.objects import CommitRecord
 from patchkit.tools.journal import Journal
 from patchkit.verdict.verdict import Answer, Reason, Verdict
@@ -59,9 +59,9 @@ class Scripted:
     def describe(self, commit: str) -> CommitRecord | None:
         """Return nothing: these commits have no record."""
 
-    def touching(self, loaded: Collection[str]) -> Collection[str]:  # noqa: ARG002
+    def clues(self, loaded: Collection[str], crashed: bool) -> Clues:  # noqa: ARG002
         """Return nothing: no file is opened."""
-        return ()
+        return Clues()
 
     def advice(self, document: Mapping[str, Any]) -> str:  # noqa: ARG002
         """Return nothing."""

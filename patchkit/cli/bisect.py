@@ -79,6 +79,12 @@ QUESTION = (
         show_default=True,
         help="Patches to apply at each commit; others: all but those that mend the issue.",
     ),
+    click.option(
+        "--fix-up",
+        metavar="REF[,REF]",
+        multiple=True,
+        help="Carry these commits onto what cannot be tested without them; may be repeated.",
+    ),
     click.option("--flaky", is_flag=True, help="Runs may err: weigh many runs (default where the repro says `flaky`)."),
     source_option,
 )  # what names a bisect, and so its journal

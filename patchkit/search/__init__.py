@@ -18,6 +18,7 @@ from patchkit.search.exact.turn import find_turn as find_turn
 from patchkit.search.graph import CommitGraph as CommitGraph
 from patchkit.search.graph import build_chain as build_chain
 from patchkit.search.graph import build_graph as build_graph
+from patchkit.search.prior import Clues as Clues
 from patchkit.search.prior import favour as favour
 from patchkit.search.state import State as State
 from patchkit.search.state import fold as fold

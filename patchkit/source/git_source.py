@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from packaging.version import Version
 
@@ -79,9 +79,9 @@ class GitSource:
             if first <= version <= last and (not version.is_prerelease or version in (first, last))
         )
 
-    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:
-        """Return the commits of `history` that change one of the paths; see `Source`."""
-        return commits_touching(self.repository, good.id, bad.id, paths)
+    def touching(self, good: Commit, bad: Commit, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Return the commits of `history` that change a path that is wanted; see `Source`."""
+        return commits_touching(self.repository, good.id, bad.id, wanted)
 
     def since(self, ref: str, axis: Axis) -> tuple[str, ...]:
         """Return what is newer than a ref: first parents of the default branch, or final releases; newest first."""

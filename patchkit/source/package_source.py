@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -72,7 +72,7 @@ class PackageSource:
         inner = (version for version in self._finals() if first < version < last)
         return tuple(f"v{version}" for version in sorted({first, *inner, last}))
 
-    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:  # noqa: ARG002
+    def touching(self, good: Commit, bad: Commit, wanted: Callable[[str], bool]) -> frozenset[str]:  # noqa: ARG002
         """Return nothing: to know what a release changes it would have to be downloaded."""
         return frozenset()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -87,8 +87,8 @@ class Source(Protocol):
         Pre-releases and yanked releases are left out unless they are an end.
         """
 
-    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:
-        """Return the commits of `history` that change one of the paths; empty where nobody knows."""
+    def touching(self, good: Commit, bad: Commit, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """Return the commits of `history` that change a path that is wanted; empty where nobody knows."""
 
     def since(self, ref: str, axis: Axis) -> tuple[str, ...]:
         """Return what is newer than a ref, newest first: commit ids, or names of releases."""

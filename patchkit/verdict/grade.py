@@ -28,6 +28,11 @@ EXCEPTION_LINE = re.compile(
     r"^(?:E {1,9})?[A-Za-z_][\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Failure|Failed)\b.*$", re.M
 )
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+FATAL = tuple(-one for one in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
+CRASH = re.compile(
+    r"Fatal Python error: |Segmentation fault|SIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|core dumped|terminate called after"
+    r"|illegal memory access|[Ii]llegal instruction|device-side assert|misaligned address|undefined symbol: "
+)  # what a crash in compiled code leaves, of the process itself or of one that it started
 PASSED = re.compile(r"\b[1-9]\d* passed\b")
 
 
@@ -121,6 +126,12 @@ def _ending(run: Run) -> str:
         return f"killed by {signal.Signals(-run.exit_code).name}"
     except ValueError:
         return f"killed by signal {-run.exit_code}"
+
+
+def has_crashed(evidence: Evidence) -> bool:
+    """Return whether a run ended in compiled code: by a signal of it, or with the words that it leaves in the log."""
+    fatal = {*FATAL, *(128 - number for number in FATAL)}  # a shell in between adds 128
+    return any(run.exit_code in fatal or CRASH.search(run.output) for run in evidence.runs)
 
 
 def last_words(run: Run) -> str:

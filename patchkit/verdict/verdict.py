@@ -57,6 +57,7 @@ class Verdict:
     reused: bool = False  # from the store, not run now
     pair: str | None = None  # the commit of the paired upstream, where the repro asks for one
     value: float | None = None  # what a metric repro measured: the mean of its runs
+    fix_up: tuple[str, ...] = ()  # commits carried onto this one, which cannot be told without them
     build: str | None = None  # the key of the compiled files that it ran with, where there are some
     build_seconds: float = 0.0  # what they cost to make; 0 when they were there
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.search import Settings, believe, build_chain, favour, fold, missing_bits
+from patchkit.search import Clues, Settings, believe, build_chain, favour, fold, missing_bits
 
 GRAPH = build_chain(["good", "a", "b", "c", "d"])
 ENDS = [{"event": "probe", "node": "d", "answer": "bad"}, {"event": "probe", "node": "good", "answer": "good"}]
@@ -10,7 +10,7 @@ ENDS = [{"event": "probe", "node": "d", "answer": "bad"}, {"event": "probe", "no
 
 def test_before_a_search_every_suspect_is_as_likely_as_its_prior() -> None:
     assert believe(GRAPH, fold(ENDS), Settings()) == (0.25, 0.25, 0.25, 0.25)
-    weighed = believe(GRAPH, fold(ENDS), Settings(prior=favour(GRAPH, ["b"])))
+    weighed = believe(GRAPH, fold(ENDS), Settings(prior=favour(GRAPH, Clues(["b"]))))
     assert weighed[1] == pytest.approx(0.85)
     assert sum(weighed) == pytest.approx(1)
 

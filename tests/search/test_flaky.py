@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.search import Answer, Contradiction, Probe, Settings, build_graph, decide, favour, fold
+from patchkit.search import Answer, Clues, Contradiction, Probe, Settings, build_graph, decide, favour, fold
 from patchkit.search.flaky.model import Rates
 from patchkit.search.flaky.posterior import compute_posterior
 from tests.search.oracle import World, ancestors, chain, worlds
@@ -90,7 +90,7 @@ def test_the_posterior_is_the_one_that_a_plain_sum_over_commits_gives(
         {"event": "probe", "node": graph.nodes[at % len(graph.nodes)], "answer": "bad" if fails else "good"}
         for at, fails in runs
     ]
-    prior = favour(graph, graph.nodes[:2])
+    prior = favour(graph, Clues(graph.nodes[:2]))
     posterior = compute_posterior(graph, fold(events), prior, Rates())
     found = {}
     for cell, mass in zip(posterior.cells, posterior.masses, strict=True):

@@ -8,7 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.search import Costs, Probe, Settings, build_graph, decide, favour, fold
+from patchkit.search import Clues, Costs, Probe, Settings, build_graph, decide, favour, fold
 from tests.search.oracle import World, worlds
 
 HOWS = st.builds(
@@ -28,7 +28,8 @@ def test_a_decision_depends_on_graph_state_settings_and_what_runs_and_on_nothing
     rng, graph, running = random.Random(seed), world.graph, []
     keys = {node: rng.choice("abc") for node in world.parents}
     costs = Costs(1.0, rng.choice([0.0, 40.0]), build_keys=keys, built=frozenset({"a"}))
-    how = Settings(how.slots, 1, favour(graph, graph.nodes[::3]), how.flaky, 0.9, how.metric, costs, {}, how.least_bits)
+    prior = favour(graph, Clues(graph.nodes[::3]))
+    how = Settings(how.slots, 1, prior, how.flaky, 0.9, how.metric, costs, {}, how.least_bits)
     events: list[dict[str, object]] = []
     for _ in range(25):
         decision = decide(graph, fold(events), how, running)

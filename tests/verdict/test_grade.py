@@ -9,7 +9,7 @@ import pytest
 from patchkit.recipe.model import Issue, Repro
 from patchkit.recipe.model.issue import Metric
 from patchkit.verdict.evidence import Evidence, Run
-from patchkit.verdict.grade import grade
+from patchkit.verdict.grade import grade, has_crashed
 from patchkit.verdict.search import search
 from patchkit.verdict.verdict import Answer, Reason
 
@@ -169,3 +169,22 @@ def test_the_threshold_of_a_metric_lies_between_its_values_and_lower_may_be_wors
     for wrong in ({"good": 1, "bad": 1}, {"good": 1, "bad": 2, "threshold": 3}):
         with pytest.raises(ValueError, match="must lie between"):
             Metric.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "crashed"),
+    [
+        (-11, "", True),
+        (139, "", True),
+        (134, "", True),
+        (1, "Fatal Python error: Segmentation fault\n", True),
+        (1, "RuntimeError: CUDA error: an illegal memory access was encountered\n", True),
+        (1, "ImportError: vllm/_C.abi3.so: undefined symbol: _ZN3c10\n", True),
+        (-9, "", False),  # ended from outside
+        (137, "", False),
+        (1, "AssertionError: expected scalar type Half\n", False),
+        (0, "", False),
+    ],
+)
+def test_a_crash_is_told_from_a_failure_in_python(code: int, output: str, crashed: bool) -> None:
+    assert has_crashed(evidence(run(code, output))) is crashed

@@ -56,7 +56,8 @@ def test_the_first_bad_commit_is_found_confirmed_and_described(toolkit: Toolkit,
     assert result["candidates"] == [{"node": commits[5], "commit": commits[5], "probability": 1.0}]
     assert result["confirmed"] is True
     assert result["culprit"] == {"subject": "commit 5", "author": "Ada Author", "date": "2023-11-14", "merge": False}
-    runs = {"culprit": {"runs": 3, "bad": 3}, "parents": [{"node": commits[4], "runs": 3, "good": 3}]}
+    parents = [{"node": commits[4], "runs": 3, "good": 3}]
+    runs = {"culprit": {"runs": 3, "bad": 3}, "parents": parents, "carried": []}
     assert (result["confirmation"], result["reverted"], result["warnings"]) == (runs, "conflict", [])
     assert (result["probes"], result["nodes"], result["builds"]) == (9, 5, 0)
     assert [event["event"] for event in events] == ["start", *["probe"] * 9, "revert", "result"]
@@ -335,7 +336,9 @@ def test_suspects_in_a_hole_are_left_untried_and_exhaustive_goes_on_from_there(
     world, commits = linear(tmp_path, ["good"] * 4 + ["broken"] * 40 + ["fault"] * 4)
     result, _ = run(toolkit, world, commits[0], "main")
     assert result["untested"] > 0
-    assert result["next"] == "the same command with --exhaustive tries the suspects that were left"
+    told, _, offer = result["next"].partition("; or ")
+    assert told == "the same command with --exhaustive tries the suspects that were left"
+    assert "--fix-up=" in offer
     tried = len(world.runs)
     again, events = run(toolkit, world, commits[0], "main", exhaustive=True)
     assert again["untested"] == 0

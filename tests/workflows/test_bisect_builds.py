@@ -185,3 +185,28 @@ def test_one_probe_at_a_time_builds_nothing_ahead(product: Product, tools: Toolk
     made = commits(product, [f"core{n // 2}" for n in range(8)], 5)
     _, events = product.bisect(tools, made[0], made[-1])
     assert [event for event in events if event["event"] == "prepared"] == []
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_hole_that_does_not_build_is_built_with_the_repair_once(product: Product, tools: Toolkit, jobs: int) -> None:
+    cores = ["core0"] * 3 + ["broken"] * 8 + ["core2"] * 3
+    made = [
+        product.git.commit(
+            {
+                "csrc/core.c": core + "\n",
+                "pkg/engine.txt": f"{'fault' if n >= 7 else 'good'}\n",
+                f"pkg/new_{n}.txt": "x\n",
+            }
+        )
+        for n, core in enumerate(cores)
+    ]
+    result, events = product.bisect(tools, made[0], made[-1], fix_up=(made[11],), jobs=jobs)
+    assert (result["first_bad"], result["confirmed"]) == (made[7], True)
+    tried = Counter(product.builds)
+    assert tried["core0"] == tried["core2"] == 1
+    assert tried["broken"] <= jobs  # what is known not to build is not tried again, by those that ran beside it once
+    mended = [event for event in events if event["event"] == "probe" and event["fix_up"]]
+    assert all(event["build"] for event in mended)
+    (record,) = read_records(tools, BisectRequest(product.recipe, "git", "", made[0], made[-1], fix_up=(made[11],)))
+    replayed = record.replay()
+    assert replayed.is_same, replayed.difference

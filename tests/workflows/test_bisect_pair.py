@@ -216,3 +216,28 @@ def test_a_patch_that_moves_the_pin_is_obeyed(toolkit: Toolkit, tmp_path: Path) 
         ("without", old, "bad"),
         ("with", new, "good"),
     ]
+
+
+def test_a_plugin_that_does_not_start_is_judged_with_its_repair_beside_its_own_engine(
+    toolkit: Toolkit, tmp_path: Path
+) -> None:
+    pair = make_pair(tmp_path)
+    engines = pair.engines("a", "a b")
+
+    def wants(name: str, state: str, pin: str = "") -> str:
+        return pair.wants(f"a\n{name}\n\n\n{state}\n", pin, **{f"new-{len(plugins)}.txt": "x\n"})
+
+    plugins: list[str] = []
+    for name, state, pin in (
+        *(("a", "a", engines[0]), ("a", "broken", ""), ("a", "broken", engines[1])),
+        *(("z", "broken", ""), ("z", "broken", ""), ("z", "a", ""), ("z", "a", "")),
+    ):
+        plugins.append(wants(name, state, pin))
+    alone, _ = pair.bisect(toolkit, plugins[0], plugins[-1], exhaustive=True)
+    assert alone["first_bad"] is None
+    assert "--axis pair" in alone["next"]
+    assert f"--fix-up={plugins[5]}" in alone["next"]
+    result, events = pair.bisect(toolkit, plugins[0], plugins[-1], fix_up=(plugins[5],))
+    assert (result["first_bad"], result["confirmed"]) == (plugins[3], True)
+    assert (plugins[2], engines[1]) in pair.runs
+    assert {tuple(event["fix_up"]) for event in events if event["event"] == "probe"} == {(), (plugins[5],)}

@@ -20,6 +20,7 @@ from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
 from tests.workflows.test_bisect_cancel import check_ended
+from tests.workflows.test_bisect_holes import grown, hole
 from tests.workflows.worlds import World, linear, make_world
 
 pytestmark = pytest.mark.real
@@ -84,6 +85,16 @@ def test_a_local_cluster_finds_what_one_process_finds(toolkit: Toolkit, tmp_path
     assert there["candidates"] == here["candidates"]
     assert (there["last_good"], there["skipped"]) == (here["last_good"], here["skipped"])
     assert [event for event in events if event["event"] == "probe"]
+
+
+def test_a_hole_is_mended_on_the_workers_too(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = grown(tmp_path, hole(4, 3, 3, 4))
+    more = {"series": "without", "fix_up": ("main~3",), "confirm": 1}
+    here, _ = run(toolkit, world, commits[0], "main", **more)
+    there, events = run(toolkit, world, commits[0], "main", ray="local", jobs=2, restart=True, **more)
+    assert here["first_bad"] == there["first_bad"] == commits[7]
+    assert there["confirmed"]
+    assert [event for event in events if event["event"] == "probe" and event["fix_up"] == [commits[10]]]
 
 
 def test_a_probe_whose_answer_others_told_is_ended_on_its_worker(toolkit: Toolkit, tmp_path: Path) -> None:

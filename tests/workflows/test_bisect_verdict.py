@@ -12,11 +12,11 @@ import pytest
 
 from patchkit.errors import RequestError
 from patchkit.recipe.load import check_files, load_recipe
-from patchkit.report.bisect import event_text
+from patchkit.report.bisect import event_text, log_text
 from patchkit.search import Settings, build_chain
-from patchkit.tools.git.reverts import Titled, find_topics, read_titles
+from patchkit.tools.git.reverts import Titled, find_taken_back, find_topics, read_titles, take_turns
 from patchkit.tools.toolkit import Toolkit
-from patchkit.workflows.bisect import BisectRequest, bisect
+from patchkit.workflows.bisect import BisectRequest, bisect, read_records
 from patchkit.workflows.bisect.culprit.trial import MOST_REVERTS, count_reverts
 from tests.support.repositories import GitRepository
 from tests.workflows.worlds import World, make_world
@@ -222,6 +222,27 @@ def test_titles_tell_what_came_and_went(tmp_path: Path) -> None:
     )
 
 
+def test_titles_tell_who_takes_back_and_who_was_taken_back() -> None:
+    titles = [
+        Titled("1" * 40, "Add the thing (#1)"),
+        Titled("2" * 40, 'Revert "Before the range" (#2)'),
+        Titled("3" * 40, "Reland the other"),
+        Titled("4" * 40, "back to the old way", reverts="7777777"),
+        Titled("5" * 40, 'Revert "Revert "Other" (#3)" (#4)'),
+        Titled("6" * 40, "[Bugfix] Revert to the default only where asked"),
+        Titled("7" * 40, "Named by id"),
+    ]
+    assert take_turns(titles) == {one * 40 for one in "2345"}
+    later = [
+        Titled("a" * 40, 'Revert "add  the Thing (#1)" (#9)'),
+        Titled("b" * 40, "away with it", reverts="7" * 12),
+        Titled("c" * 40, 'Revert "Revert "Reland the other""'),
+        Titled("d" * 40, 'Revert "Not in the range"', reverts="eeeeeee"),
+    ]
+    assert find_taken_back(titles, later) == {"1" * 40, "7" * 40}
+    assert find_taken_back([], later) == frozenset()
+
+
 def test_a_flaky_culprit_is_taken_back_as_often_as_its_rate_asks_for() -> None:
     graph = build_chain(["g", "a", "b"])
     flaky = Settings(flaky=True, confidence=0.99)
@@ -234,3 +255,32 @@ def test_a_flaky_culprit_is_taken_back_as_often_as_its_rate_asks_for() -> None:
     assert count_reverts(graph, events(5, 5), "a", flaky) == 7
     assert count_reverts(graph, events(9, 1), "a", flaky) in (2, 3)
     assert count_reverts(graph, events(0, 20), "a", flaky) == MOST_REVERTS
+
+
+def test_the_journal_says_why_commits_are_suspect(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The repro dies of a signal: native changes count; a revert and what upstream took back later are named."""
+    world = make_world(tmp_path)
+    script = world.folder / "issues" / "fault" / "repro.py"
+    dies = 'print("FAULT: it dies", flush=True)\n    os.abort()'
+    script.write_text(script.read_text().replace('sys.exit("FAULT: the engine stopped")', dies))
+    first = world.upstream.commit(BASE, "first")
+    filled(world.upstream, 6, "before")
+    native = world.upstream.commit({"csrc/core.cu": "x\n"}, "a kernel")
+    turn = world.upstream.commit({"more.txt": "x\n"}, 'Revert "from before the range"')
+    culprit = world.upstream.commit(FAULTY, "break it")
+    filled(world.upstream, 6, "after")
+    bad = world.upstream.commit({"last.txt": "x\n"}, "the bad end")
+    world.upstream.commit({"engine.txt": BASE["engine.txt"]}, f'Revert "break it"\n\nThis reverts commit {culprit}.')
+    request = BisectRequest(world.recipe, "git", "", first, bad)
+    result = bisect(toolkit, request, lambda event: None)
+    assert (result["first_bad"], result["confirmed"]) == (culprit, True)
+    (record,) = read_records(toolkit, request)
+    (prior,) = [event for event in record.events if event["event"] == "prior"]
+    told = {name: prior[name] for name in ("nodes", "native", "turns", "taken_back")}
+    assert told == {"nodes": [culprit], "native": [native], "turns": [turn], "taken_back": [culprit]}
+    asked = [event["nodes"] for event in record.events if event["event"] == "ask" and event["stage"] == "search"]
+    assert asked[0] in ([culprit], [record.subject.graph.parents[culprit][0]])  # it is likely by far
+    text = log_text({**record.subject.about(), **prior})
+    assert "it crashed there, native files changed: 1 commit;" in text
+    assert text.endswith("taken back after the bad end: 1 commit")
+    assert record.replay().is_same

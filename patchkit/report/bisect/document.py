@@ -35,6 +35,7 @@ def probe_document(node: str, verdict: Verdict, *, stage: str, fresh: bool) -> d
         "evidence": verdict.evidence,
         "reused": verdict.reused,
         "value": verdict.value,
+        "fix_up": list(verdict.fix_up),
         "build": verdict.build,
         "build_seconds": round(verdict.build_seconds, 1),
         "stage": stage,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as xml  # only written here, never parsed: nothing hostile is read
 
-from patchkit.report.bisect.text import event_text
+from patchkit.report.bisect.text import event_text, name_commits
 from patchkit.report.junit import clean, count_cases
 
 Document = Mapping[str, Any]
@@ -57,8 +57,13 @@ def _add_case(suite: xml.Element, name: str, node: str, probes: Sequence[Documen
         failure.text = clean(found)
     elif answers == ["skip"]:
         xml.SubElement(case, "skipped", message=clean(f"{probes[-1]['reason']}: {probes[-1]['detail']}"))
-    lines = [f"{event['answer']}: {event['reason']}: {event['detail']} ({event['evidence']})" for event in probes]
+    lines = [_case_line(event) for event in probes]
     xml.SubElement(case, "system-out").text = clean("\n".join(lines))
+
+
+def _case_line(event: Document) -> str:
+    carried = f", with {name_commits(event['fix_up'])}" if event.get("fix_up") else ""
+    return f"{event['answer']}: {event['reason']}: {event['detail']}{carried} ({event['evidence']})"
 
 
 def _add_properties(element: xml.Element, values: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from patchkit.report.bisect.picture import Picture, svg
-from patchkit.report.bisect.text import result_lines
+from patchkit.report.bisect.text import name_commits, result_lines
 from patchkit.report.markdown import escape as escape_markdown
 from patchkit.report.style import STYLE
 from patchkit.report.text import flatten, seconds
@@ -48,7 +48,8 @@ def bisect_markdown(result: Document, events: Sequence[Document]) -> str:
     lines += ["", "| probe | answer | reason | stage | time |", "| --- | --- | --- | --- | --- |"]
     for event in events:
         if event["event"] in ("probe", "spoiled"):
-            cells = (event["node"][:12], event["answer"], event["reason"], event["stage"], _time(event))
+            carried = f", with {name_commits(event['fix_up'])}" if event.get("fix_up") else ""
+            cells = (event["node"][:12], event["answer"], event["reason"] + carried, event["stage"], _time(event))
             lines.append(f"| {' | '.join(escape_markdown(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -74,7 +75,7 @@ def _section(result: Document, events: Sequence[Document], picture: Picture) -> 
 
 
 def _probes(events: Sequence[Document]) -> str:
-    rows = "\n".join(_probe(event) for event in events if event["event"] in ("probe", "spoiled", "revert"))
+    rows = "\n".join(_probe(event) for event in events if event["event"] in ("probe", "spoiled", "revert", "control"))
     return (
         '<section>\n<h2>Probes</h2>\n<div class="scroll"><table>\n<thead><tr><th>commit</th><th>answer</th>'
         f"<th>reason</th><th>stage</th><th>time</th></tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n</section>"
@@ -82,9 +83,10 @@ def _probes(events: Sequence[Document]) -> str:
 
 
 def _probe(event: Document) -> str:
-    stage = event.get("stage", "without the culprit")
+    stage = event.get("stage", "to compare" if event["event"] == "control" else "without the culprit")
     chip = f'<span class="chip {_TONE[event["answer"]]}">{event["answer"]}</span>'
     reason = f"{event['reason']}: {event['detail']}" if event["answer"] in ("skip", "conflict") else event["reason"]
+    reason += f", with {name_commits(event['fix_up'])}" if event.get("fix_up") else ""
     return (
         f"<tr><th>{escape(event['node'][:12])}</th><td>{chip}</td><td>{escape(flatten(reason))}</td>"
         f"<td>{escape(stage)}</td><td>{_time(event)}</td></tr>"

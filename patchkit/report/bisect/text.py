@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from patchkit.report.bisect.axes import fixed_text, noun_of, pair_lines, patches_log_text, patches_text
@@ -25,7 +25,8 @@ def event_text(event: Document) -> str:
     if event.get("axis") == "patches":
         return patches_text(event)
     texts = {"start": _start_text, "ask": _ask_text, "probe": _probe_text, "step": _step_text, "result": _result_text}
-    texts |= {"revert": _revert_text, "cancelled": _cancelled_text, "prepared": _prepared_text}
+    texts |= {"cancelled": _cancelled_text, "prepared": _prepared_text}
+    texts |= {"revert": _revert_text, "control": _control_text}
     return texts[event["event"]](event)
 
 
@@ -43,6 +44,7 @@ def log_text(event: Document) -> str:
         "told": lambda event: f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}",
         "prior": _prior_text,
         "revert": _revert_text,
+        "control": _control_text,
         "end": lambda event: _result_text(event["document"]),
     }
     if event.get("axis") == "patches":
@@ -68,10 +70,15 @@ def _kept_text(event: Document) -> str:
 
 
 def _prior_text(event: Document) -> str:
-    if not event["nodes"]:
-        return ""
-    likely = _count(len(event["nodes"]), event["axis"])
-    return f"{_plural(event['files'], 'file')} opened at the bad end; {likely} of the range change one of them"
+    """Tell which commits are suspect from the beginning, and why."""
+    said = (
+        ("nodes", f"{_plural(event['files'], 'file')} opened at the bad end, one of them changed"),
+        ("native", "it crashed there, native files changed"),
+        ("turns", "another commit taken back or brought again"),
+        ("taken_back", "taken back after the bad end"),
+    )
+    parts = [f"{what}: {_count(len(event[name]), event['axis'])}" for name, what in said if event.get(name)]
+    return f"likelier from the beginning: {'; '.join(parts)}" if parts else ""
 
 
 def _start_text(event: Document) -> str:
@@ -105,8 +112,14 @@ def _probe_text(event: Document) -> str:
     elif event["stage"] == "search":
         steps = count_steps(event["left"])
         parts.append(f"  {event['left']} left" + (f", about {steps} step{'s' * (steps != 1)}" if steps else ""))
+    carried = f"  with {name_commits(event['fix_up'])}" if event.get("fix_up") else ""
     detail = f"  {flatten(event['detail'])}" if event["answer"] == "skip" or event.get("value") is not None else ""
-    return "  ".join(parts) + detail
+    return "  ".join(parts) + carried + detail
+
+
+def name_commits(commits: Iterable[str]) -> str:
+    """Return commits that are carried together as one word."""
+    return "+".join(_short(commit) for commit in commits)
 
 
 def _revert_text(event: Document) -> str:
@@ -114,6 +127,13 @@ def _revert_text(event: Document) -> str:
     answer = {"conflict": "skip"}.get(event["answer"], event["answer"])
     parts = [f"- {_short(event['node']):<12}", f"{answer:<4}", f"{event['reason']:<14}"]
     parts.append(f"{seconds(event['duration_seconds']):>8}    the bad end without it")
+    return "  ".join(parts)
+
+
+def _control_text(event: Document) -> str:
+    """Tell what a commit is with a fix-up that it did not need."""
+    parts = [f"+ {_short(event['node']):<12}", f"{event['answer']:<4}", f"{event['reason']:<14}"]
+    parts.append(f"{seconds(event['duration_seconds']):>8}    with {name_commits(event['fix_up'])}, to compare")
     return "  ".join(parts)
 
 
@@ -177,6 +197,8 @@ def _trial_lines(event: Document) -> list[str]:
     goods = ", ".join(f"{parent['good']} of {parent['runs']}" for parent in parents)
     whose = f"its {len(parents)} parents" if len(parents) > 1 else "its parent"
     lines = [f"bad in {culprit['bad']} of {_plural(culprit['runs'], 'run')}, {whose} good in {goods}"]
+    carried = trial.get("carried", ())
+    lines += [f"{_short(node)} was told with {name_commits(fix_up)} carried onto it" for node, fix_up in carried]
     if event["culprit"] and event["culprit"]["merge"]:
         lines.append("a merge: no side of it is bad alone; taken back is what its first parent lacks")
     detail = flatten(event["revert"]["detail"]) if event["revert"] else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -77,7 +77,7 @@ class InstalledSource:
         """Raise `RequestError`: which other wheels there are is not asked."""
         self._refuse(f"{good.name}..{bad.name}")
 
-    def touching(self, good: Commit, bad: Commit, paths: Collection[str]) -> frozenset[str]:  # noqa: ARG002
+    def touching(self, good: Commit, bad: Commit, wanted: Callable[[str], bool]) -> frozenset[str]:  # noqa: ARG002
         """Return nothing: there is no history."""
         return frozenset()
 

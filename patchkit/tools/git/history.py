@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Callable, Iterator
 
 from pygit2.enums import SortMode
 
@@ -12,19 +13,18 @@ from patchkit.tools.process import run_process
 MARK = b"\x01"  # begins a commit in the output: no path begins with it, since git would have quoted it
 
 
-def commits_touching(repository: Repository, good: str, bad: str, paths: Collection[str]) -> frozenset[str]:
-    """Return the commits in `bad` and not in `good` that change one of the paths, merges by their first parent.
+def commits_touching(repository: Repository, good: str, bad: str, wanted: Callable[[str], bool]) -> frozenset[str]:
+    """Return the commits in `bad` and not in `good` that change a path that is wanted, merges by their first parent.
 
     Empty when git cannot tell (a repository with objects missing): whoever asks may only prefer, never exclude.
     """
     git = ["git", "--git-dir", str(repository.path), "log", "-z", "--name-only", "--no-renames"]
     command = [*git, "--diff-merges=first-parent", "--format=%x01%H", f"{good}..{bad}", "--"]
     result = run_process(command)
-    wanted = {path.encode() for path in paths}
     found = set()
     for entry in result.stdout.split(MARK)[1:] if result.exit_code == 0 else ():
         commit, *names = entry.split(b"\0")
-        if any(name.lstrip(b"\n") in wanted for name in names):
+        if any(wanted(os.fsdecode(name.lstrip(b"\n"))) for name in names if name.strip()):
             found.add(commit.decode())
     return frozenset(found)
 

@@ -226,14 +226,28 @@ class Repository:
         return {name[10:]: commit for name in names if (commit := self.find_ref(name)) is not None}
 
     def merge_trees(self, base: str, ours: str, theirs: str) -> MergeOutcome:
-        """Merge two trees that both come from `base`, renames followed. Raises `StoreFailure`."""
+        """Merge two trees that both come from `base`, renames followed. Raises `StoreFailure`.
+
+        What is the same in `ours` need not be there (a partial clone).
+        """
         trees = (self._tree(base), self._tree(ours), self._tree(theirs))
         with self.write_errors():
             index = self.opened.merge_trees(*trees)
-            if not index.conflicts:
+        if not index.conflicts:
+            try:
                 return MergeOutcome(str(index.write_tree(self.opened)), ())
+            except pygit2.GitError:  # it wants every file, also where nothing changed
+                return MergeOutcome(self._edit_like(ours, index), ())
         sides = (side for conflict in index.conflicts for side in conflict if side is not None)
         return MergeOutcome(None, tuple(sorted({side.path for side in sides})))
+
+    def _edit_like(self, tree: str, index: pygit2.Index) -> str:
+        """Return the tree of an index, made from another: only what differs is written."""
+        own = dict(self.walk(tree))
+        wanted = {entry.path: Entry(int(entry.mode), str(entry.id)) for entry in index}
+        changes: dict[str, Entry | None] = dict.fromkeys(own.keys() - wanted.keys())
+        changes |= {path: entry for path, entry in wanted.items() if own.get(path) != entry}
+        return self.edit(tree, changes)
 
     @contextmanager
     def write_errors(self) -> Iterator[None]:

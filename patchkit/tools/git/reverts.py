@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -69,6 +70,35 @@ def find_topics(titles: Iterable[Titled]) -> tuple[Topic, ...]:
         for title, seen in turns.items()
         if len(seen) > 1 and any(not turn.on for turn in seen) and any(turn.on for turn in seen)
     )
+
+
+def take_turns(titles: Iterable[Titled]) -> frozenset[str]:
+    """Return the commits that take another one back, or bring again what had been taken back."""
+    return frozenset(one.commit for one in titles if _takes_turn(one))
+
+
+def find_taken_back(titles: Iterable[Titled], later: Iterable[Titled]) -> frozenset[str]:
+    """Return the commits of a range that later commits take back, by the id that those name or by title."""
+    named, ids, found = dict[str, str](), list[str](), set[str]()
+    for one in titles:
+        named[_bare(one.title).casefold()] = one.commit
+        ids.append(one.commit)
+    ids.sort()
+    for one in later:
+        title, on = _subject_of(one, {})
+        if on:
+            continue
+        at = bisect.bisect_left(ids, one.reverts) if one.reverts else len(ids)
+        found |= {commit for commit in ids[at : at + 1] if commit.startswith(one.reverts)}
+        found |= {named[title.casefold()]} if title.casefold() in named else set()
+    return frozenset(found)
+
+
+def _takes_turn(one: Titled) -> bool:
+    title, on = _bare(one.title), True
+    while (inner := REVERTED.match(title)) is not None:
+        title, on = _bare(inner[1]), not on
+    return not on or title != _bare(one.title) or bool(one.reverts) or RELANDED.match(title) is not None
 
 
 def _subject_of(one: Titled, known: dict[str, str]) -> tuple[str, bool]:

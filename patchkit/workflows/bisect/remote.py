@@ -181,4 +181,5 @@ def open_remote(toolkit: Toolkit, request: BisectRequest, subject: Subject, work
             hint = f"start a worker on such a machine with: ray start --address … --resources '{{\"{resource}\": 1}}'"
             raise RequestError(f"ray at {request.ray}: no node offers {resource}", hint)
         path = recipe if cluster.is_local else recipe.relative_to(root)
-        yield Remote(cluster, toolkit, replace(request, recipe=path), resource, worker)
+        ids = tuple(",".join(one) for one in subject.about().get("fix_ups", ()))  # a branch may have moved there
+        yield Remote(cluster, toolkit, replace(request, recipe=path, fix_up=ids), resource, worker)

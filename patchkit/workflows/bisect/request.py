@@ -25,7 +25,8 @@ class BisectRequest:
     `confirm`: runs of the culprit that must be bad, and of each parent that must be good, those of the search included.
     `from_git_log`: the output of `git bisect log` whose marks count as known; it names the ends where `good` or `bad`
     is empty. `ray`: the address of a Ray cluster where the probes run, or `local` for one made here. `emit_revert`: the
-    name of a patch to write when taking the culprit back heals the bad end.
+    name of a patch to write when taking the culprit back heals the bad end. `fix_up`: what is carried onto commits that
+    cannot be tested, each a commit or several with commas between.
     """
 
     recipe: Path
@@ -46,3 +47,4 @@ class BisectRequest:
     pin: Prefer = "newest"
     ray: str = ""
     exhaustive: bool = False
+    fix_up: tuple[str, ...] = ()

@@ -14,15 +14,25 @@ from patchkit.search import Answer, Contradiction, Probe, Settings, believe, cou
 from patchkit.tools.journal import Journal
 from patchkit.tools.process import end_children
 from patchkit.verdict.evidence import read_evidence
+from patchkit.verdict.grade import has_crashed
 from patchkit.verdict.verdict import Reason, Verdict
 from patchkit.verdict.workers import Job, Workers
+from patchkit.workflows.bisect.culprit.control import (
+    Control,
+    count_controls,
+    find_controls,
+    find_false_fix_up,
+    find_unproven,
+    judge_control,
+)
 from patchkit.workflows.bisect.culprit.doubts import find_doubts
-from patchkit.workflows.bisect.culprit.revert import judge_reverted
+from patchkit.workflows.bisect.culprit.revert import can_revert, judge_reverted
 from patchkit.workflows.bisect.culprit.trial import count_reverts, trial_document
 from patchkit.workflows.bisect.journal.builds import builds_event
 from patchkit.workflows.bisect.journal.events import (
     View,
     ask_event,
+    prior_event,
     result_event,
     session_event,
     standing,
@@ -143,14 +153,18 @@ class Session:
         commits = {event["node"]: event["commit"] for event in self.events if event["event"] in ("probe", "spoiled")}
         if first_bad and isinstance(answer, Answer) and answer.confirmed:
             self._take_back(first_bad)
+            self._compare(first_bad)
         culprit = commits.get(first_bad) if first_bad else None
         document = answer_document(answer, commits, self.subject.describe(culprit) if culprit else None, self._tally())
         document |= self.subject.about()
         document |= self._trial(document)
         document |= self.subject.findings(document)
         document["warnings"] = find_doubts(self.subject, self.events, first_bad)
+        document["warnings"] += find_unproven(self.events, self._controls(first_bad))
         document["untested"] = answer.untested if isinstance(answer, Answer) else 0
-        document["next"] = GO_ON if document["untested"] and not first_bad else self.subject.advice(document)
+        document["next"] = self.subject.advice(document)
+        if document["untested"] and not first_bad:
+            document["next"] = "; or ".join(filter(None, (GO_ON, document["next"])))
         self._keep({"event": "end", "document": document})
         return document
 
@@ -165,10 +179,27 @@ class Session:
         if node is None:
             return {"confirmation": None, "reverted": None, "revert": None}
         trial = trial_document(self.subject.graph, self.events, node)
-        if trial["reverted"] != "bad" or not document["confirmed"]:
-            return trial
-        message = f"without {node} the bad end is still bad: another commit brings the fault as well"
-        return {**trial, "confirmed": False, "message": message}
+        against = find_false_fix_up(self.events, self._controls(node))
+        if trial["reverted"] == "bad":
+            against = f"without {node} the bad end is still bad: another commit brings the fault as well"
+        return {**trial, "confirmed": False, "message": against} if against and document["confirmed"] else trial
+
+    def _controls(self, culprit: str | None) -> tuple[Control, ...]:
+        return find_controls(self.subject, self.events, culprit) if culprit else ()
+
+    def _compare(self, culprit: str) -> None:
+        """Judge culprit and parents with the fix-ups that the others were told with; what is known is not run again."""
+        subject = self.subject
+        if not can_revert(subject):
+            return
+        for control in self._controls(culprit):
+            while count_controls(subject.graph, self.events, control, self._view().settings):
+                event, kept = judge_control(subject, control)
+                if kept:
+                    self._keep(event)
+                else:
+                    self.events.append(event)  # told now, tried again by the next run
+                self.tell(event)
 
     def _take_back(self, culprit: str) -> None:
         """Judge the bad end without the culprit, as often as it takes to believe it; what is known is not run again."""
@@ -201,16 +232,18 @@ class Session:
         return view(self.subject.graph, self.events)
 
     def _note_prior(self) -> None:
-        """Keep, once, which commits change a file that the repro opened at the bad end: the culprit is likely one."""
+        """Keep, once, which commits are suspect by what the repro opened at the bad end, and how it failed there."""
         subject = self.subject
         seen = (event for event in self.events if event["event"] == "probe" and event["node"] == subject.graph.bad)
         evidence = next((event["evidence"] for event in seen if event["evidence"]), None)
         if evidence is None or any(event["event"] == "prior" for event in self.events):
             return
         loaded: tuple[str, ...] = ()
-        with contextlib.suppress(RequestError):  # pruned since: the search goes on without a prior
-            loaded = read_evidence(Path(evidence)).loaded
-        self._keep({"event": "prior", "nodes": sorted(subject.touching(loaded)), "files": len(loaded)})
+        crashed = False
+        with contextlib.suppress(RequestError):  # pruned since: the search goes on by titles alone
+            found = read_evidence(Path(evidence))
+            loaded, crashed = found.loaded, has_crashed(found)
+        self._keep(prior_event(subject.clues(loaded, crashed), len(loaded)))
 
     def _keep(self, event: dict[str, Any]) -> None:
         self.journal.append(event)

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from patchkit.environment.local import find_interpreter
 from patchkit.environment.native import KIND, Native, build_key, read_inputs
-from patchkit.environment.open import environment_id, prepare_native
+from patchkit.environment.open import environment_id
 from patchkit.errors import RequestError
-from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge, native_request, patch_tree
+from patchkit.pipeline import OpenedRecipe, environment_request
 from patchkit.recipe.library import LoadedIssue, LoadedRecipe
 from patchkit.recipe.lock import recipe_digest
 from patchkit.recipe.model import Repro
-from patchkit.search import CommitGraph, build_chain, build_graph
+from patchkit.search import Clues, CommitGraph, build_chain, build_graph
 from patchkit.source.commit import Commit
 from patchkit.source.source import Source
+from patchkit.stack.paths import is_native
 from patchkit.tools.cache import digest_of
 from patchkit.tools.git.objects import CommitRecord
+from patchkit.tools.git.reverts import find_taken_back, read_titles, take_turns
 from patchkit.verdict.verdict import Series, Verdict
+from patchkit.workflows.bisect.holes import FixUp, judge_mended, prepare_mended
 
 
 class Subject(Protocol):
@@ -58,8 +61,11 @@ class Subject(Protocol):
     def describe(self, commit: str) -> CommitRecord | None:
         """Return the record of a commit for people."""
 
-    def touching(self, loaded: Collection[str]) -> Collection[str]:
-        """Return the nodes that change one of the files (of the tree) that a repro loaded; none when unknown."""
+    def clues(self, loaded: Collection[str], crashed: bool) -> Clues:
+        """Return which nodes are suspect before a probe, by the files of the tree that a repro loaded at the bad end.
+
+        `crashed`: it did not fail in Python there. What is not known is empty.
+        """
 
     def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
         """Return the nodes with what their native build is made from, by name, and the names that are built already."""
@@ -89,6 +95,8 @@ class CommitSubject:
     bad: Commit
     graph: CommitGraph
     flaky: bool
+    fix_ups: tuple[FixUp, ...] = field(default=(), kw_only=True)
+    holes: dict[str, Verdict] = field(default_factory=dict, kw_only=True, compare=False, repr=False)  # known by now
 
     @property
     def measures(self) -> bool:
@@ -107,15 +115,31 @@ class CommitSubject:
             "series": self.series,
             "good": self.good.name,
             "bad": self.bad.name,
+            **({"fix_ups": [list(one) for one in self.fix_ups]} if self.fix_ups else {}),
         }
 
     def describe(self, commit: str) -> CommitRecord | None:
         """Return the record of a commit for people."""
         return self.source.repository.read_commit(commit)
 
+    def clues(self, loaded: Collection[str], crashed: bool) -> Clues:
+        """Return which commits are suspect by what they change and what titles tell; of releases it is not known."""
+        if self.axis not in ("commits", "pair"):
+            return Clues()
+        source, ends = self.source, (self.good, self.bad)
+        titles = read_titles(source.repository, self.good.id, self.bad.id)
+        head = source.repository.find_commit("HEAD")
+        later = read_titles(source.repository, self.bad.id, head) if head else ()
+        return Clues(
+            opened=self.touching(loaded),
+            native=source.touching(*ends, is_native) if crashed else (),
+            turns=take_turns(titles),
+            taken_back=find_taken_back(titles, later),
+        )
+
     def touching(self, loaded: Collection[str]) -> Collection[str]:
-        """Return the commits that change one of the files that a repro loaded; of releases it is not known."""
-        return self.source.touching(self.good, self.bad, loaded) if self.axis == "commits" else ()
+        """Return the commits that change one of the files that a repro loaded."""
+        return self.source.touching(self.good, self.bad, frozenset(loaded).__contains__)
 
     def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
         """Return the nodes by the native inputs of their commits; a patch that changes these makes it an estimate.
@@ -141,14 +165,33 @@ class CommitSubject:
         return names, built
 
     def advice(self, document: Mapping[str, Any]) -> str:
-        """Say what to do with the answer: a release narrows down to a commit, a commit is looked at."""
+        """Say what to do with the answer: a release narrows down to a commit, a commit is looked at, a hole mended."""
         if document["first_bad"] is None:
-            return ""
+            return self._offer(document)
         if self.axis != "releases":
             return f"git show {document['first_bad']}"
-        ends = ["--good", document["last_good"], "--bad", document["first_bad"], "--axis", "commits", "--source", "git"]
-        command = ["patchkit", "bisect", str(self.path), "--issue", f"{self.issue.slug}/{self.repro.name}", *ends]
+        command = self._command(document["last_good"], document["first_bad"], "commits")
         return f"the commit inside the release, where git can be reached: {shlex.join(command)}"
+
+    def _offer(self, document: Mapping[str, Any]) -> str:
+        """Return how to carry what ended a hole back onto it; '' where no tested commit follows the skipped ones."""
+        skipped = set(document["skipped"])
+        suspects = [suspect["node"] for suspect in document["candidates"] if suspect["commit"]]  # that were probed
+        after = [node for node in suspects if node not in skipped and skipped & set(self.graph.parents[node])]
+        if self.source.kind != "git" or self.axis not in ("commits", "pair") or not after:
+            return ""
+        if any(after[0] in fix_up for fix_up in self.fix_ups):
+            return ""
+        carried = [f"--fix-up={','.join(one)}" for one in (*self.fix_ups, (after[0],))]
+        command = [*self._command(self.good.name, self.bad.name, self.axis), *carried]
+        return f"if {after[0][:12]} is what made commits testable again, carry it back onto them: {shlex.join(command)}"
+
+    def _command(self, good: str, bad: str, axis: str) -> list[str]:
+        """Return the words of a bisect of the same issue in git."""
+        words = ["patchkit", "bisect", str(self.path), "--issue", f"{self.issue.slug}/{self.repro.name}"]
+        words += ["--good", good, "--bad", bad, "--axis", axis, "--source", "git"]
+        words += ["--series", self.series] if self.series != "others" else []
+        return words + (["--flaky"] if self.flaky and not self.repro.flaky else [])
 
     def findings(self, document: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002  # of a commit all is said
         """Return nothing more."""
@@ -168,18 +211,11 @@ class CommitSubject:
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict at a node."""
-        commit = self.source.resolve(node)
-        question = Question(commit, self.issue, self.repro, self.series, fresh)
-        return judge(self.opened, question)
+        return judge_mended(self, self.source.resolve(node), fresh)
 
     def prepare(self, node: str) -> Native | None:
         """Make the compiled files that a node's probe will need."""
-        commit = self.source.resolve(node)
-        patched = patch_tree(self.opened, commit, self.series, self.issue.slug).patched
-        native = native_request(self.opened, commit, patched) if patched else None
-        if native is None:
-            return None
-        return prepare_native(self.opened.toolkit, replace(environment_request(self.opened, self.repro), native=native))
+        return prepare_mended(self, self.source.resolve(node))
 
     @property
     def key(self) -> str:
@@ -194,6 +230,7 @@ class CommitSubject:
                 "axis": self.axis,
                 "series": self.series,
                 **({"flaky": True} if self.flaky else {}),
+                **({"fix-ups": self.fix_ups} if self.fix_ups else {}),
             }
         )[:32]
 

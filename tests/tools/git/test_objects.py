@@ -253,6 +253,22 @@ def test_a_merge_gives_a_tree_or_the_paths_in_conflict(upstream: GitRepository) 
     assert upstream.objects.merge_trees(start, ours, clash).conflicts == ("a.py",)
 
 
+def test_a_merge_needs_no_file_that_neither_side_changed(upstream: GitRepository) -> None:
+    """As in a partial clone: what is not there is the same on all sides."""
+    lost = blob(upstream, "this will be lost\n")
+    edit = upstream.objects.edit
+    start = edit(tree(upstream), {"lib/lost.bin": lost, "lib/other.py": blob(upstream, "o = 1\n")})
+    ours = edit(start, {"a.py": blob(upstream, "a = 2\n")})
+    other = edit(start, {"lib/c.py": blob(upstream, "c = 2\n"), "lib/other.py": None})
+    (upstream.path / "objects" / lost.blob[:2] / lost.blob[2:]).unlink()
+    merged = Repository(upstream.path).merge_trees(start, ours, other)
+    kept = dict(Repository(upstream.path).walk(str(merged.tree)))
+    wanted = dict(Repository(upstream.path).walk(ours)) | {"lib/c.py": kept["lib/c.py"]}
+    del wanted["lib/other.py"]
+    assert kept == wanted
+    assert kept["lib/lost.bin"] == lost
+
+
 def test_equal_commits_get_equal_ids_on_every_machine(tmp_path: Path) -> None:
     repository = create_repository(tmp_path / "new")
     empty = repository.edit(EMPTY_TREE, {})

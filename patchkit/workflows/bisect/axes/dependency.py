@@ -20,7 +20,7 @@ from patchkit.errors import RequestError
 from patchkit.pipeline import OpenedRecipe, Question, environment_request, judge, resolve_commit, source_of
 from patchkit.recipe.library import LoadedIssue
 from patchkit.recipe.model import Repro
-from patchkit.search import build_chain
+from patchkit.search import Clues, build_chain
 from patchkit.source.source import near_names
 from patchkit.tools.cache import digest_of, write_atomically
 from patchkit.tools.git.objects import CommitRecord
@@ -53,9 +53,9 @@ class DependencySubject(CommitSubject):
         """Return that a version has no commit."""
         return None
 
-    def touching(self, loaded: Collection[str]) -> Collection[str]:  # noqa: ARG002
+    def clues(self, loaded: Collection[str], crashed: bool) -> Clues:  # noqa: ARG002
         """Return that nobody knows what a version changes."""
-        return ()
+        return Clues()
 
     def advice(self, document: Mapping[str, Any]) -> str:
         """Say which version to stay at."""

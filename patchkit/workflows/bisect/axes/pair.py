@@ -29,7 +29,7 @@ class PairSubject(CommitSubject):
 
     def touching(self, loaded: Collection[str]) -> Collection[str]:
         """Return the commits that change a file that the repro loaded; those that move the pin, if of either tree."""
-        found = frozenset(self.source.touching(self.good, self.bad, loaded))
+        found = frozenset(super().touching(loaded))
         reads_pair = any(name.startswith(f"{self.pairing.name}:") for name in loaded)
         return found | self.pairing.movers(self.graph.parents) if reads_pair else found
 
@@ -81,7 +81,7 @@ class PairSubject(CommitSubject):
             return f"{back}; what it loses lies in {new.name}..{old.name}"
         own = {field.name: getattr(self, field.name) for field in fields(CommitSubject)}
         return DrillSubject(
-            **{**own, "source": source, "axis": axis, "good": old, "bad": new, "graph": graph},
+            **{**own, "source": source, "axis": axis, "good": old, "bad": new, "graph": graph, "fix_ups": ()},
             fixed=culprit,
             other=self._parent(culprit.id),
         )

@@ -119,6 +119,7 @@ def _refuse_strange(request: BisectRequest) -> None:
         "--emit-revert": request.emit_revert,
         "--from-git-log": request.from_git_log,
         "--exhaustive": request.exhaustive,
+        "--fix-up": request.fix_up,
         "--confirm": request.confirm != BisectRequest.confirm,
         "--confidence": request.confidence != BisectRequest.confidence,
     }

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeGuard
 
 from patchkit.errors import StoreFailure
-from patchkit.recipe.library import LoadedPatch
-from patchkit.recipe.model import ChangeRevert, Patch
-from patchkit.verdict.verdict import Reason, Series
+from patchkit.recipe.model import ChangeRevert
+from patchkit.verdict.verdict import Reason
+from patchkit.workflows.bisect.overlay import with_last
 from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 Reverted = Literal["good", "bad", "conflict", "skip"]
@@ -68,15 +68,6 @@ def can_revert(subject: Subject) -> TypeGuard[CommitSubject]:
 
 def with_revert(subject: CommitSubject, commit: str) -> CommitSubject:
     """Return the search with the reverse of a commit as the last patch of the series (if it has none, the only one)."""
-    name, loaded = f"revert-{commit[:12]}", subject.opened.loaded
-    patch = Patch(
-        format=1, title=f"Revert {commit[:12]}", upstream=subject.source.upstream, change=(ChangeRevert(revert=commit),)
-    )
-    before = () if subject.series == "without" else loaded.recipe.series
-    loaded = replace(
-        loaded,
-        recipe=loaded.recipe.model_copy(update={"series": (*before, name)}),
-        patches={**loaded.patches, name: LoadedPatch(name, loaded.folder, patch, {}, commit)},
-    )
-    series: Series = "with" if subject.series == "without" else subject.series
-    return replace(subject, opened=replace(subject.opened, loaded=loaded), series=series)
+    change = (ChangeRevert(revert=commit),)
+    opened, series = with_last(subject.opened, subject.series, subject.source.upstream, change)
+    return replace(subject, opened=opened, series=series, holes={})

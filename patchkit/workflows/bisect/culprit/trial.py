@@ -17,12 +17,14 @@ def trial_document(graph: CommitGraph, events: Sequence[Event], culprit: str) ->
 
     `reverted` is good, bad, conflict or skip; None when it was not tried. One bad run among good ones is bad.
     """
+    parents = graph.parents.get(culprit, ())
     reverts = [event for event in events if event["event"] == "revert" and event["node"] == culprit]
     decisive = next((event for event in reverts if event["answer"] != "good"), reverts[-1] if reverts else None)
     return {
         "confirmation": {
             "culprit": _count(events, culprit, "bad"),
-            "parents": [{"node": node, **_count(events, node, "good")} for node in graph.parents.get(culprit, ())],
+            "parents": [{"node": node, **_count(events, node, "good")} for node in parents],
+            "carried": [[node, list(one)] for node in (culprit, *parents) for one in fix_ups_of(events, node) if one],
         },
         "reverted": decisive["answer"] if decisive else None,
         "revert": decisive
@@ -54,6 +56,12 @@ def count_reverts(graph: CommitGraph, events: Sequence[Event], culprit: str, set
     if rate >= 1:
         return 1
     return min(max(math.ceil(math.log(1 - settings.confidence) / math.log(1 - rate)), 1), MOST_REVERTS)
+
+
+def fix_ups_of(events: Sequence[Event], node: str) -> tuple[tuple[str, ...], ...]:
+    """Return the commits that were carried onto a node when it was told, `()` for as it is."""
+    probes = (one for one in events if one["event"] == "probe" and one["node"] == node and one["answer"] != "skip")
+    return tuple(dict.fromkeys(tuple(event.get("fix_up", ())) for event in probes))
 
 
 def _count(events: Sequence[Event], node: str, wanted: str) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from patchkit.search import (
     Answer,
+    Clues,
     CommitGraph,
     Contradiction,
     Probe,
@@ -94,9 +95,27 @@ def settings_in(graph: CommitGraph, events: Sequence[Event]) -> Settings:
         if event["event"] == "session":
             settings = read_settings(event["settings"])
         elif event["event"] == "prior":
-            prior = favour(graph, event["nodes"])
+            prior = favour(graph, read_clues(event))
     costs, unbuildable = costs_in(events)
     return replace(settings, prior=prior, costs=costs, known_skips=unbuildable)
+
+
+def prior_event(clues: Clues, files: int) -> dict[str, Any]:
+    """Return the event that names the likely culprits; `files` of the tree were opened at the bad end."""
+    return {
+        "event": "prior",
+        "nodes": sorted(clues.opened),
+        "files": files,
+        "native": sorted(clues.native),
+        "turns": sorted(clues.turns),
+        "taken_back": sorted(clues.taken_back),
+    }
+
+
+def read_clues(event: Event) -> Clues:
+    """Return what an event says of likely culprits; an older patchkit wrote only what was opened."""
+    names = ("native", "turns", "taken_back")
+    return Clues(event["nodes"], *(event.get(name, ()) for name in names))
 
 
 def session_event(settings: Settings) -> dict[str, Any]:

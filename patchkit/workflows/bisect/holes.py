@@ -1,0 +1,150 @@
+"""Commits that cannot be tested as they are: a later commit that repairs them is carried back onto them.
+
+A hole of broken commits leaves a set of suspects. What ended the hole is a commit, too: with it as the last patch of
+the series the broken ones can be told apart. Only a skip is judged so, and only where the repair is not in history yet:
+what can be tested is tested as it is. What a repair changes in a file that a commit does not have has nothing to mend
+there and is left out.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.environment.native import Native
+from patchkit.environment.open import prepare_native
+from patchkit.errors import BuildFailed
+from patchkit.pipeline import Question, environment_request, judge, native_request, patch_tree, skip_verdict
+from patchkit.recipe.model import ChangeCherryPick
+from patchkit.source.commit import Commit
+from patchkit.tools.cache import digest_of
+from patchkit.verdict.verdict import Answer, Reason, Verdict
+from patchkit.workflows.bisect.overlay import with_last
+
+if TYPE_CHECKING:
+    from patchkit.workflows.bisect.subject import CommitSubject
+
+FixUp = tuple[str, ...]  # commits that are carried together, in this order
+TRANSIENT = {Reason.INFRASTRUCTURE, Reason.FLAKY}  # no repair mends these: the same commit may answer the next time
+
+
+def judge_mended(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict:
+    """Return the verdict at a commit; where that is a skip, with the first fix-up that makes it good or bad."""
+    plain = _judge_plain(subject, commit, fresh)
+    if plain.answer is not Answer.SKIP or plain.reason in TRANSIENT:
+        return plain
+    told, seconds, build_seconds = [plain.detail], plain.duration_seconds, plain.build_seconds
+    for fix_up in _missing(subject, commit):
+        found = judge_with(subject, commit, fix_up, fresh)
+        seconds, build_seconds = seconds + found.duration_seconds, build_seconds + found.build_seconds
+        if found.answer is not Answer.SKIP or found.reason is Reason.INFRASTRUCTURE:
+            return replace(found, duration_seconds=seconds, build_seconds=build_seconds)
+        told.append(f"with {name_fix_up(fix_up)}: {found.reason}: {found.detail}")
+    return replace(plain, detail="; ".join(told), duration_seconds=seconds, build_seconds=build_seconds)
+
+
+def judge_with(subject: CommitSubject, commit: Commit, fix_up: FixUp, fresh: bool) -> Verdict:
+    """Return the verdict at a commit with a fix-up carried onto it, after the series."""
+    overlaid = _overlaid(subject, commit, fix_up)
+    question = Question(commit, subject.issue, subject.repro, overlaid.series, fresh)
+    return replace(judge(overlaid.opened, question), series=subject.series, fix_up=fix_up)
+
+
+def lacks(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> FixUp:
+    """Return those commits of a fix-up that are not in a commit's history."""
+    repository = subject.source.repository
+    return tuple(one for one in fix_up if not repository.is_ancestor(one, commit.id))
+
+
+def name_fix_up(fix_up: FixUp) -> str:
+    """Return a fix-up as messages show it."""
+    return "+".join(one[:12] for one in fix_up)
+
+
+def prepare_mended(subject: CommitSubject, commit: Commit) -> Native | None:
+    """Make the compiled files that the probe of a commit will need, with the first fix-up where it takes one.
+
+    Raises `BuildFailed` when it cannot be built with any, and what else `prepare_native` does.
+    """
+    try:
+        return _prepare(subject, commit)
+    except BuildFailed as error:
+        _note_hole(subject, commit, skip_verdict(_question(subject, commit), "", Reason.BUILD_FAILED, error.message))
+        for fix_up in _missing(subject, commit):
+            try:
+                if (native := _prepare(_overlaid(subject, commit, fix_up), commit)) is not None:
+                    return native
+            except BuildFailed:
+                continue
+        raise
+
+
+def _judge_plain(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict:
+    """Return the verdict at a commit as it is; where there are fix-ups a skip is not asked for twice."""
+    question = replace(_question(subject, commit), fresh=fresh)
+    if not subject.fix_ups:
+        return judge(subject.opened, question)
+    known = next((subject.holes[key] for key in _hole_keys(subject, commit) if key in subject.holes), None)
+    if known is not None:
+        return skip_verdict(question, known.tree if known.commit == commit.id else "", known.reason, known.detail)
+    verdict = judge(subject.opened, question)
+    if verdict.answer is Answer.SKIP and verdict.reason not in TRANSIENT:
+        _note_hole(subject, commit, verdict)
+    return verdict
+
+
+def _question(subject: CommitSubject, commit: Commit) -> Question:
+    return Question(commit, subject.issue, subject.repro, subject.series)
+
+
+def _note_hole(subject: CommitSubject, commit: Commit, verdict: Verdict) -> None:
+    own, *shared = _hole_keys(subject, commit)
+    for key in (own, *shared) if verdict.reason is Reason.BUILD_FAILED else (own,):
+        subject.holes[key] = verdict
+
+
+def _hole_keys(subject: CommitSubject, commit: Commit) -> tuple[str, ...]:
+    """Return under which names a skip is remembered: the commit, and what its build is made from."""
+    if subject.opened.loaded.recipe.environment.native is None:
+        return (commit.id,)
+    patched = patch_tree(subject.opened, commit, subject.series, subject.issue.slug).patched
+    native = native_request(subject.opened, commit, patched) if patched else None
+    return (commit.id,) if native is None else (commit.id, digest_of(native.inputs(native.tree)))
+
+
+def _missing(subject: CommitSubject, commit: Commit) -> Iterator[FixUp]:
+    """Yield what can be carried onto a commit and changes it: each fix-up alone, then all of them together."""
+    every = tuple(dict.fromkeys(one for fix_up in subject.fix_ups for one in fix_up))
+    wanted = dict.fromkeys(lacks(subject, commit, fix_up) for fix_up in (*subject.fix_ups, every))
+    for fix_up in filter(None, wanted):
+        before, after = (
+            patch_tree(one.opened, commit, one.series, subject.issue.slug).patched
+            for one in (subject, _overlaid(subject, commit, fix_up))
+        )
+        if after is None or before is None or after.id != before.id:
+            yield fix_up
+
+
+def _overlaid(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> CommitSubject:
+    """Return the search with a fix-up after the series, as far as it is about what a commit has."""
+    repository = subject.source.repository
+    patched = patch_tree(subject.opened, commit, subject.series, subject.issue.slug).patched
+    tree, change = patched.id if patched else "", []
+    for one in fix_up:
+        record = repository.read_commit(one)
+        deltas = repository.diff(repository.read_commit(record.parents[0]).tree, record.tree)
+        moot = [d.path for d in deltas if tree and d.old is not None and repository.entry(tree, d.path) is None]
+        change.append(ChangeCherryPick(cherry_pick=one, exclude=tuple(f"/{glob.escape(path)}" for path in moot)))
+    opened, series = with_last(subject.opened, subject.series, subject.source.upstream, change)
+    return replace(subject, opened=opened, series=series, fix_ups=(), holes={})
+
+
+def _prepare(subject: CommitSubject, commit: Commit) -> Native | None:
+    opened = subject.opened
+    patched = patch_tree(opened, commit, subject.series, subject.issue.slug).patched
+    native = native_request(opened, commit, patched) if patched else None
+    if native is None:
+        return None
+    return prepare_native(opened.toolkit, replace(environment_request(opened, subject.repro), native=native))
