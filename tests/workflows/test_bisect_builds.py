@@ -156,10 +156,15 @@ def test_the_journal_says_what_a_build_took(product: Product, tools: Toolkit) ->
 
 
 def test_idle_slots_build_what_is_likely_next_and_no_build_is_made_twice(product: Product, tools: Toolkit) -> None:
+    check_built_ahead(product, tools)
+
+
+def check_built_ahead(product: Product, tools: Toolkit, ray: str = "") -> None:
+    """Four slots, slow builds: some are made before their probe, none twice, and the journal replays."""
     made = commits(product, [f"core{n // 4}" for n in range(32)], 19)
     slow = product.recipe.read_text().replace("cat csrc/core.c >>", "sleep 1; cat csrc/core.c >>")
     product.recipe.write_text(slow)
-    result, events = product.bisect(tools, made[0], made[-1], jobs=4)
+    result, events = product.bisect(tools, made[0], made[-1], jobs=4, ray=ray)
     assert (result["first_bad"], result["confirmed"]) == (made[19], True)
     ahead = [event for event in events if event["event"] == "prepared"]
     assert [event for event in ahead if event["build_seconds"] > 0]

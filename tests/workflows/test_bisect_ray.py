@@ -19,6 +19,7 @@ import pytest
 from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
+from tests.workflows.test_bisect_builds import Product, check_built_ahead, product, tools  # noqa: F401  # fixtures
 from tests.workflows.test_bisect_cancel import check_ended
 from tests.workflows.test_bisect_holes import grown, hole
 from tests.workflows.worlds import World, linear, make_world
@@ -95,6 +96,13 @@ def test_a_hole_is_mended_on_the_workers_too(toolkit: Toolkit, tmp_path: Path) -
     assert here["first_bad"] == there["first_bad"] == commits[7]
     assert there["confirmed"]
     assert [event for event in events if event["event"] == "probe" and event["fix_up"] == [commits[10]]]
+
+
+def test_idle_slots_build_ahead_for_the_workers_of_this_machine(
+    product: Product,
+    tools: Toolkit,  # noqa: F811  # a fixture
+) -> None:
+    check_built_ahead(product, tools, "local")
 
 
 def test_a_probe_whose_answer_others_told_is_ended_on_its_worker(toolkit: Toolkit, tmp_path: Path) -> None:

@@ -77,8 +77,7 @@ class Session:
 
     def search(self) -> Answer | Contradiction:
         """Run probes until the search knows; what still runs then cannot change the answer and is ended."""
-        end = self.remote.cluster.end_tasks if self.remote else end_children
-        workers = Workers(self._ask, self.settings.slots, end)
+        workers = Workers(self._ask, self.settings.slots, self._end)
         try:
             while True:
                 self._keep_prepared(workers)
@@ -97,14 +96,20 @@ class Session:
         finally:
             workers.stop()
 
+    def _end(self) -> None:
+        """End what runs, here and on a cluster."""
+        if self.remote:
+            self.remote.cluster.end_tasks()
+        end_children()
+
     def _prepare(self, workers: Workers) -> None:
-        """Let idle slots make builds that are likely to be needed next; on this machine, whose store keeps them."""
+        """Let idle slots make builds that are likely to be needed next; where probes share this machine's store."""
         now, graph = self._view(), self.subject.graph
         for node in workers.preparing:
             if not now.needs(graph, node):
                 workers.drop(node)
         idle = self.settings.slots - len(workers.running) - len(workers.preparing)
-        if idle <= 0 or self.remote is not None:
+        if idle <= 0 or (self.remote is not None and not self.remote.cluster.is_local):
             return
         likely = [node for node in now.foresee(graph) if node not in workers.preparing]
         for node in likely[:idle]:
