@@ -99,8 +99,8 @@ def test_a_hole_is_mended_on_the_workers_too(toolkit: Toolkit, tmp_path: Path) -
 
 
 def test_idle_slots_build_ahead_for_the_workers_of_this_machine(
-    product: Product,
-    tools: Toolkit,  # noqa: F811  # a fixture
+    product: Product,  # noqa: F811
+    tools: Toolkit,  # noqa: F811
 ) -> None:
     check_built_ahead(product, tools, "local")
 
