@@ -54,6 +54,32 @@ def test_several_refs_make_a_matrix(recipe: Path, capsys: pytest.CaptureFixture[
     assert out[:2] == [["patch", "v1", "v2", "other"], ["x.patch", "clean", "already-upstream", "conflict"]]
 
 
+def test_a_matrix_tells_why_each_patch_stands_as_it_does(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = recipe.read_text().replace("[{file: x.patch}]", '[{file: x.patch, when: "vllm < 2"}, {file: c.patch}]')
+    recipe.write_text(text)
+    recipe.with_name("c.patch").write_text("--- /dev/null\n+++ b/csrc/a.cu\n@@ -0,0 +1 @@\n+1\n")
+    assert run(["status", str(recipe), "--against", "v1", "--against", "v2"]) == 0
+    at_v1, at_v2 = capsys.readouterr().out.split("\nat ")[1:]
+    assert "c.patch: 1 hunk in 1 file; needs a native build (csrc/a.cu)" in at_v1
+    assert "x.patch" not in at_v1
+    assert "\n  x.patch: vllm 2 is not < 2\n" in at_v2
+    recipe.write_text(text.replace('"vllm < 2"', '"vllm >= 1"'))
+    assert run(["status", str(recipe), *(f"--against={ref}" for ref in ("v1", "v2", "other"))]) == 1
+    at_v2, at_other = capsys.readouterr().out.split("\nat ")[2:]
+    assert "in German (#7) (v2)" in at_v2
+    assert at_other.count("x.patch: ") == at_other.count("x.patch: x hunk 1: superseded by ") == 1
+
+
+def test_a_hunk_that_upstream_took_has_its_commit_and_release(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe.with_name("x.patch").write_text(f"{DIFF}--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+y\n")
+    assert run(["status", str(recipe), "--against", "v2"]) == 0
+    assert "x hunk 1: already-upstream by " in (out := capsys.readouterr().out)
+    assert "in German (#7) (v2)" in out
+    assert run(["status", str(recipe), "--against", "v2", "--json"]) == 0
+    hunks = json.loads(capsys.readouterr().out)["patches"][0]["hunks"]
+    assert [(hunk["answer"], hunk["release"]) for hunk in hunks] == [("already-upstream", "v2"), ("applies", None)]
+
+
 def test_a_range_is_told_as_rows(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", str(recipe), "--range", "v1..v2"]) == 0
     out = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -63,6 +63,7 @@ def _hunk(hunk: HunkStatus) -> dict[str, Any]:
         "line": hunk.line,
         "offset": hunk.offset,
         "by": touch_document(hunk.by),
+        "release": hunk.release or None,
         "detail": hunk.detail,
     }
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchkit.report.text import align, flatten, removable_line
+from patchkit.stack.outcome import Outcome
 from patchkit.stack.status.model import HunkAnswer, HunkStatus, PatchStatus, RefStatus
 from patchkit.stack.status.window import Window
 
 QUIET = {HunkAnswer.APPLIES, HunkAnswer.OFFSET}  # hunks that need no line of their own
+PLAIN = {Outcome.CLEAN, Outcome.OFFSET, Outcome.MERGED, Outcome.ANCHORED, Outcome.REWRITTEN}  # nor these patches
 SHORT = 12
+UNRELEASED = "no release yet"
 
 
 def status_text(refs: Sequence[RefStatus]) -> str:
@@ -24,7 +27,7 @@ def status_text(refs: Sequence[RefStatus]) -> str:
     cells = [(name, *(ref.patches[index].outcome.value for ref in refs)) for index, name in enumerate(names)]
     lines = [align(("patch", *(ref.commit.name for ref in refs)), cells)]
     for ref in refs:
-        if details := _details(ref):
+        if details := [*_reasons(ref), *_details(ref)]:
             lines += [f"at {ref.commit.name}", *details]
     return "\n".join(lines)
 
@@ -42,8 +45,7 @@ def window_text(windows: Sequence[Window]) -> str:
 def _reason(patch: PatchStatus) -> str:
     """Say in one line why a patch stands as it does: the commit that made it so, before what the engine saw."""
     if patch.upstreamed is not None:
-        release = patch.upstreamed.release or "no release yet"
-        return f"by {patch.upstreamed.by} ({release})"
+        return f"by {patch.upstreamed.by} ({patch.upstreamed.release or UNRELEASED})"
     if patch.exclude:
         globs = ", ".join(f'"{glob}"' for glob in patch.exclude)
         return f"only tests fail; exclude: [{globs}] leaves them out"
@@ -52,15 +54,24 @@ def _reason(patch: PatchStatus) -> str:
     return patch.detail
 
 
+def _reasons(ref: RefStatus) -> list[str]:
+    """Return what a matrix has no cell for: why a patch stands as it does, where no line about a hunk tells it."""
+    return [
+        f"  {flatten(f'{patch.patch}: {reason}')}"
+        for patch in ref.patches
+        if (patch.native or patch.outcome not in PLAIN) and (reason := _reason(patch))
+        if patch.upstreamed or patch.exclude or not _told(patch)
+    ]
+
+
+def _told(patch: PatchStatus) -> tuple[HunkStatus, ...]:
+    """Return the hunks that have a line of their own; none of a patch that upstream took whole."""
+    return () if patch.upstreamed else tuple(hunk for hunk in patch.hunks if hunk.answer not in QUIET)
+
+
 def _details(ref: RefStatus) -> list[str]:
     spare = [f"  {removable_line(patch.patch, patch.removable)}" for patch in ref.patches if patch.removable]
-    return spare + [
-        f"  {patch.patch}: {_hunk(hunk)}"
-        for patch in ref.patches
-        if patch.upstreamed is None
-        for hunk in patch.hunks
-        if hunk.answer not in QUIET
-    ]
+    return spare + [f"  {patch.patch}: {_hunk(hunk)}" for patch in ref.patches for hunk in _told(patch)]
 
 
 def _hunk(hunk: HunkStatus) -> str:
@@ -68,6 +79,8 @@ def _hunk(hunk: HunkStatus) -> str:
     if hunk.answer is HunkAnswer.TOO_OLD:
         return flatten(f"{place}: too old: what it needs comes with {hunk.by}")
     by = f" by {hunk.by}" if hunk.by else ""
+    if hunk.by and hunk.answer is HunkAnswer.UPSTREAM:
+        by += f" ({hunk.release or UNRELEASED})"
     renamed = hunk.detail.startswith(("renamed", "deleted"))
     told = f": {hunk.detail}" if hunk.detail and (renamed or not by) else ""
     return flatten(f"{place}: {hunk.answer.value}{told}{by}")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from patchkit.recipe.condition import Facts
 from patchkit.recipe.model import ChangePatch
 from patchkit.source.commit import Commit, Tree
-from patchkit.source.git_source import release_tags
 from patchkit.source.source import Source
 from patchkit.stack.apply import Step, choose_change, open_lineage, walk_series
 from patchkit.stack.change import Ground, read_diff
@@ -19,7 +18,7 @@ from patchkit.stack.lineage.upstreamed import WITNESSES, find_upstreamed
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch import MalformedPatch, Patch
 from patchkit.stack.series import StackPatch
-from patchkit.stack.status.hunks import Examiner
+from patchkit.stack.status.hunks import Examiner, first_release
 from patchkit.stack.status.model import PatchStatus, RefStatus, Upstreaming
 from patchkit.tools.git.objects import Repository
 
@@ -55,18 +54,6 @@ def paths_of(patch: StackPatch, facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*filter(None, names), *steps]))
 
 
-def first_release(repository: Repository, commit: str) -> str:
-    """Return the first final release tag that holds a commit, '' when none does."""
-    time = repository.read_commit(commit).commit_time
-    for version, tag in sorted(release_tags(repository).items()):
-        at = repository.find_ref(f"refs/tags/{tag}")
-        if version.is_prerelease or at is None or repository.read_commit(at).commit_time < time:
-            continue
-        if repository.is_ancestor(commit, at):
-            return tag
-    return ""
-
-
 def _examine(repository: Repository, step: Step, facts: Facts, lineage: Lineage | None) -> PatchStatus:
     record, attempt = step.record, step.attempt
     status = PatchStatus(record.patch, record.outcome, record.method, record.detail, native=record.native)
@@ -75,8 +62,8 @@ def _examine(repository: Repository, step: Step, facts: Facts, lineage: Lineage 
     if record.outcome in UPSTREAM or attempt.method == "history":
         status = replace(status, upstreamed=_upstreaming(lineage, patches))
     if patches and attempt.files:
-        by = status.upstreamed.by if status.upstreamed else None
-        hunks, conflicts = Examiner(repository, step.tree, lineage, by).examine(patches, attempt.files)
+        examiner = Examiner(repository, step.tree, lineage, status.upstreamed)
+        hunks, conflicts = examiner.examine(patches, attempt.files)
         status = replace(status, hunks=hunks, conflicts=conflicts)
     if record.outcome is Outcome.TEST_ONLY:
         failed = [result.path for result in attempt.files if not result.outcome.stands]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from patchkit.stack.ladder.attempt import FileResult, HunkResult, HunkState
+from patchkit.source.git_source import release_tags
+from patchkit.stack.ladder.attempt import FileResult, HunkResult, HunkState, is_test
 from patchkit.stack.lineage.breaker import Touch, Trial, commits_of, find_departure
 from patchkit.stack.lineage.images import find_images
 from patchkit.stack.lineage.lineage import Images, Lineage
@@ -14,7 +15,7 @@ from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch.lines import split_lines
 from patchkit.stack.patch.model import FilePatch, Hunk, Patch
 from patchkit.stack.scope import MODULE, enclosing, find_spans
-from patchkit.stack.status.model import ConflictRecord, HunkAnswer, HunkStatus
+from patchkit.stack.status.model import ConflictRecord, HunkAnswer, HunkStatus, Upstreaming
 from patchkit.tools.git.objects import Repository
 
 AROUND = 3  # lines of the tree shown before and after where a hunk belongs
@@ -28,12 +29,15 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Examiner:
-    """Looks at hunks on one tree. Without a lineage nothing is known of commits; `taken` took the whole patch."""
+    """Looks at hunks on one tree. Without a lineage nothing is known of commits; `taken` tells who took the patch.
+
+    Who took it took all its files but tests, which are looked at one by one.
+    """
 
     repository: Repository
     tree: str
     lineage: Lineage | None
-    taken: Touch | None = None
+    taken: Upstreaming | None = None
 
     def examine(
         self, patches: Sequence[Patch], results: Sequence[FileResult]
@@ -43,15 +47,25 @@ class Examiner:
         hunks: list[HunkStatus] = []
         conflicts: list[ConflictRecord] = []
         files = [(patch, file) for patch in patches for file in patch.files]
+        tests_count = all(is_test(file.path) for _, file in files)
         for (patch, file), result in zip(files, results, strict=False):
+            if self.taken is not None and (tests_count or not is_test(file.path)):
+                hunks += _taken_hunks(file, result, self.taken)
+                continue
             if not result.hunks:
                 hunks.append(self._whole(file, result))
             for found, hunk in zip(result.hunks, file.hunks, strict=False):
                 status = self._hunk(Patch(patch.header, (file,)), found, hunk, images)
                 hunks.append(status)
-                if found.state is HunkState.FAILED and status.answer is not HunkAnswer.UPSTREAM:
+                if found.state is HunkState.FAILED and status.answer is not HunkAnswer.UPSTREAM and not self.taken:
                     conflicts.append(self._record(file, status, hunk, images))
-        return tuple(hunks), tuple(conflicts)
+        return tuple(map(self._released, hunks)), tuple(conflicts)
+
+    def _released(self, status: HunkStatus) -> HunkStatus:
+        """Return a hunk that upstream took with the first release that has it."""
+        if status.answer is not HunkAnswer.UPSTREAM or status.by is None or status.release:
+            return status
+        return replace(status, release=first_release(self.repository, status.by.commit))
 
     def _whole(self, file: FilePatch, result: FileResult) -> HunkStatus:
         """Judge a file as a whole: it is gone, or made, moved or binary."""
@@ -81,8 +95,6 @@ class Examiner:
         if self.lineage is None:
             upstream = found.state is HunkState.UPSTREAM
             return replace(status, answer=HunkAnswer.UPSTREAM if upstream else HunkAnswer.CONFLICT)
-        if found.state is HunkState.UPSTREAM and self.taken is not None:
-            return replace(status, answer=HunkAnswer.UPSTREAM, by=self.taken)
         taken = find_upstreamed(self.lineage, [Patch(patch.header, (replace(file, hunks=(hunk,)),))])
         if taken is not None or found.state is HunkState.UPSTREAM:
             by = Touch(taken.commit, taken.subject) if taken else None
@@ -113,6 +125,26 @@ class Examiner:
             ours=_text(ours),
             theirs=_text(hunk.new),
         )
+
+
+def first_release(repository: Repository, commit: str) -> str:
+    """Return the first final release tag that holds a commit, '' when none does."""
+    time = repository.read_commit(commit).commit_time
+    for version, tag in sorted(release_tags(repository).items()):
+        at = repository.find_ref(f"refs/tags/{tag}")
+        if version.is_prerelease or at is None or repository.read_commit(at).commit_time < time:
+            continue
+        if repository.is_ancestor(commit, at):
+            return tag
+    return ""
+
+
+def _taken_hunks(file: FilePatch, result: FileResult, taken: Upstreaming) -> list[HunkStatus]:
+    """Return the hunks of a file of a patch that upstream took whole, whatever their lines have become since."""
+    plain = HunkStatus(file.path, 0, HunkAnswer.UPSTREAM, by=taken.by, release=taken.release)
+    hunks = [replace(plain, number=found.number) for found in result.hunks]
+    lines = [found if found.state is HunkState.UPSTREAM else HunkResult(0, found.state) for found in result.hunks]
+    return [replace(one, line=at.line, offset=at.offset) for one, at in zip(hunks, lines, strict=True)] or [plain]
 
 
 def _function(before: bytes, hunk: Hunk) -> str:

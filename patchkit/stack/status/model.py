@@ -26,7 +26,10 @@ class HunkAnswer(StrEnum):
 
 @dataclass(frozen=True)
 class HunkStatus:
-    """One hunk, or a file without hunks (`number` 0). `by` is the commit that made it so; `line` 0 is none."""
+    """One hunk, or a file without hunks (`number` 0). `by` is the commit that made it so; `line` 0 is none.
+
+    `release` is the first one with a commit that took the hunk, '' where there is none.
+    """
 
     path: str
     number: int
@@ -35,6 +38,7 @@ class HunkStatus:
     offset: int = 0
     by: Touch | None = None
     detail: str = ""
+    release: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,8 @@ class PatchStatus:
 
     @property
     def superseded_by(self) -> tuple[Touch, ...]:
-        """Return the commits that changed the same lines, each once."""
-        return self._named(HunkAnswer.SUPERSEDED)
+        """Return the commits that changed the same lines, each once; none where upstream took the patch."""
+        return () if self.upstreamed else self._named(HunkAnswer.SUPERSEDED)
 
     @property
     def partly(self) -> tuple[Touch, ...]:
