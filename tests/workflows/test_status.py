@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,22 @@ def test_in_a_range_what_upstream_took_stays_upstream_when_it_changes_again(
     last = upstream.commit({"x": TEXT.replace("line 10\n", "zehn!\n")})
     (window,) = status(span=f"{first}..{last}").windows
     assert [(one.outcome, one.first, one.last) for one in window.segments] == [
+        (Outcome.CLEAN, first, first),
+        (Outcome.ALREADY_UPSTREAM, took, last),
+    ]
+
+
+def test_in_a_range_a_part_that_would_apply_again_hides_not_that_upstream_took_all(
+    upstream: GitRepository, status: Callable[..., StatusReport], tmp_path: Path
+) -> None:
+    text = TEXT.replace("line 10\n", "zehn\n").replace("line 20\n", "zwanzig\n")
+    first = upstream.commit({"x": TEXT})
+    upstream.tag("v1")
+    took = upstream.commit({"x": text})
+    last = upstream.commit({"x": TEXT.replace("line 10\n", "zehn\n")})
+    (tmp_path / "x.patch").write_text("".join(unified_diff(TEXT.splitlines(True), text.splitlines(True), "a/x", "b/x")))
+    report = status(span=f"{first}..{last}")
+    assert [(one.outcome, one.first, one.last) for one in report.windows[0].segments] == [
         (Outcome.CLEAN, first, first),
         (Outcome.ALREADY_UPSTREAM, took, last),
     ]

@@ -41,13 +41,14 @@ class Footing:
 def climb(footing: Footing, patches: Sequence[Patch]) -> Attempt:
     """Try the rungs in order; return the first attempt that stands, else the one that tells most."""
     first = apply_exact(footing.repository, footing.tree, patches)
-    if first.outcome.stands or first.outcome is Outcome.BROKEN:
+    partly = first.outcome is Outcome.PARTLY_UPSTREAMED  # the rest may be what upstream has changed since it took all
+    if first.outcome is Outcome.BROKEN or (first.outcome.stands and not partly):
         return first
     if footing.lineage is not None and not footing.dry:
         taken = find_upstreamed(footing.lineage, patches)
         if taken is not None:
-            return Attempt(Outcome.ALREADY_UPSTREAM, "history", f"by {taken}", footing.tree)
-    if first.outcome in ANSWERS:
+            return Attempt(Outcome.ALREADY_UPSTREAM, "history", f"by {taken}", footing.tree, first.files)
+    if partly or first.outcome in ANSWERS:
         return first
     images = find_images(footing.repository, patches, footing.lineage)
     best = first

@@ -1,8 +1,9 @@
 """Whether upstream took a patch, and with which commit: right also years later, when its lines have changed again.
 
 A commit took a patch when merging the patch into each of its files changes nothing after the commit, and did change
-something before it in one of them. Nothing else counts: a pull request's number or a title only says how it can be
-recognised. A later commit that takes the same change back undoes it.
+something before it in one of them; a rename counts where the commit left no file at the old name. Nothing else counts:
+a pull request's number or a title only says how it can be recognised. A later commit that takes the same change back
+undoes it.
 """
 
 from __future__ import annotations
@@ -44,14 +45,15 @@ def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | 
     Only product files count, where the patch has some. Raises `StoreFailure` when history cannot be read.
     """
     wanted = _wanted(lineage, patches)
-    lineage.prepare([one.path for one in wanted[:WITNESSES]])
-    for witness in wanted:
+    witnesses = [one for one in wanted if one.is_content]
+    lineage.prepare([one.path for one in witnesses[:WITNESSES]])
+    for witness in witnesses:
         turns = 0
         for change in witness.turns():
             turns += 1
             tree = lineage.repository.read_commit(change.commit).tree
             if all(one.is_there_in(tree) for one in wanted):
-                if any(one.is_taken_back_after(change.time) for one in wanted[:WITNESSES]):
+                if any(one.is_taken_back_after(change.time) for one in witnesses[:WITNESSES]):
                     return None
                 subject = lineage.repository.read_commit(change.commit).subject
                 return Upstreamed(change.commit, subject, _recognise(subject, patches))
@@ -73,6 +75,18 @@ class _Wanted:
     def path(self) -> str:
         return self.files[-1].path
 
+    @property
+    def left(self) -> str:
+        """Return the name that a rename takes away, '' where there is none."""
+        last = self.files[-1]
+        return str(last.old_path) if last.moves and not last.copies else ""
+
+    @property
+    def is_content(self) -> bool:
+        """Return whether contents tell that it was taken; of a mode alone they do not."""
+        last = self.files[-1]
+        return bool(last.hunks or last.binary or last.moves or last.old_path is None or last.new_path is None)
+
     def turns(self) -> Iterator[FileChange]:
         """Yield the commits before which the file was not as the patch makes it, and after which it was; newest first.
 
@@ -82,18 +96,36 @@ class _Wanted:
         for change in self.lineage.recent(self.path):
             if made_for and change.new == made_for:
                 return
-            if self._is_there(change.new) and not self._is_there(change.old):
+            if self._is_there(change.new) and not self._is_there(change.old) and self._moved_by(change):
                 yield change
 
     def is_there_in(self, tree: str) -> bool:
         """Return whether the file is as the patch makes it in a tree."""
         entry = self.lineage.repository.entry(tree, self.path)
+        if self.left and self.lineage.repository.entry(tree, self.left):
+            return False
+        if not self.is_content:
+            return entry is not None and entry.mode == self.files[-1].new_mode
         return self._is_there(entry.blob if entry else "")
+
+    def _moved_by(self, change: FileChange) -> bool:
+        """Return whether a commit moved the very file that a rename without other changes moves; else True."""
+        last = self.files[-1]
+        if not last.moves or last.hunks or last.binary:
+            return True
+        repository = self.lineage.repository
+        parents = repository.read_commit(change.commit).parents
+        source = repository.entry(repository.read_commit(parents[0]).tree, str(last.old_path)) if parents else None
+        return source is not None and source.blob == change.new
 
     def is_taken_back_after(self, time: int) -> bool:
         """Return whether a later commit undid what the patch does to the file."""
         later = (change for change in self.lineage.recent(self.path, time) if change.time > time)
-        return any(self._is_there(change.old) and self._is_undone(change.new) for change in later)
+        if any(self._is_there(change.old) and self._is_undone(change.new) for change in later):
+            return True
+        back = self.lineage.recent(self.left, time) if self.left else ()
+        came = {change.commit for change in back if change.time > time and change.new and not change.old}
+        return any(change.commit in came and not change.new for change in self.lineage.recent(self.path, time))
 
     def _is_there(self, blob: str) -> bool:
         if blob not in self.known:
@@ -104,9 +136,14 @@ class _Wanted:
         last = self.files[-1]
         if last.new_path is None or not blob:
             return last.new_path is None and not blob
+        if last.binary is not None or (last.moves and not last.hunks):
+            return last.binary is None or blob == last.new_blob
         data = self.lineage.read(blob)
-        if data is None:
-            return False
+        return data is not None and self._is_made(data)
+
+    def _is_made(self, data: bytes) -> bool:
+        """Return whether a content has what the hunks make."""
+        last = self.files[-1]
         if self.files[0].old_path is None:
             return len(self.files) == 1 and data == b"".join(line for hunk in last.hunks for line in hunk.new)
         if self.image is not None:
@@ -139,12 +176,13 @@ def _added(image: Image) -> tuple[bytes, ...]:
 
 
 def _wanted(lineage: Lineage, patches: Sequence[Patch]) -> list[_Wanted]:
-    """Return what must be there, file by file; none when that cannot be told (binary changes, renames)."""
+    """Return what must be there, file by file; none where a mail renames what an earlier one changes."""
     by_path: dict[str, list[FilePatch]] = {}
-    for file in (file for patch in patches for file in patch.files):
-        if file.binary is not None or file.moves or not file.hunks:
+    for patch in patches:
+        if any(file.moves and str(file.old_path) in by_path for file in patch.files):
             return []
-        by_path.setdefault(file.path, []).append(file)
+        for file in patch.files:
+            by_path.setdefault(file.path, []).append(file)
     images = find_images(lineage.repository, patches, lineage)
     product = {path: files for path, files in by_path.items() if not is_test(path)} or by_path
     wanted = []

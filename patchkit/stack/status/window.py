@@ -118,13 +118,14 @@ def _changing(run: DryRun, path: str, place: Mapping[str, int]) -> list[str]:
 def _taken(
     run: DryRun, steps: list[tuple[int, Outcome]], place: Mapping[str, int], is_diff: bool
 ) -> list[tuple[int, Outcome]]:
-    """Return the steps with those that do not stand after upstream took the patch told as that."""
-    if not is_diff or all(outcome.stands for _, outcome in steps):
+    """Return the steps with those that do not stand whole after upstream took the patch told as that."""
+    open_ends = [index for index, outcome in steps if not outcome.stands or outcome is Outcome.PARTLY_UPSTREAMED]
+    if not is_diff or not open_ends:
         return steps
     _, facts = run._facts(run.lineage.commit)
     taken = find_upstreamed(run.lineage, diffs_of(run.series[-1], facts))
     since = place.get(taken.commit, 0) if taken else len(place)
     return [
-        (index, Outcome.ALREADY_UPSTREAM if index >= since and not outcome.stands else outcome)
+        (index, Outcome.ALREADY_UPSTREAM if index >= since and index in open_ends else outcome)
         for index, outcome in steps
     ]

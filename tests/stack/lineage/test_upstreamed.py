@@ -11,7 +11,9 @@ from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.lineage.upstreamed import Upstreamed, find_upstreamed
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch import parse_patches
-from tests.stack.upstreams import Upstream
+from patchkit.tools.git.objects import Entry
+from tests.stack.upstreams import MODULE, Upstream
+from tests.support.repositories import Files
 
 READ, STRIPPED = "stream.read()", "stream.read().strip()"
 
@@ -119,9 +121,87 @@ def test_it_is_told_how_a_person_recognises_the_commit(upstream: Upstream, title
     assert found.how == how
 
 
-def test_a_rename_is_not_decided(upstream: Upstream) -> None:
-    carried = upstream.patch({"x.py": None, "y.py": upstream.text()})
-    assert find(upstream, upstream.diff(carried, "-M")) is None
+def test_a_rename_is_found_years_later_with_and_without_changes(upstream: Upstream) -> None:
+    upstream.git.commit({"plain.py": MODULE.replace("Loader", "Plain")})
+    moved = {"x.py": None, "y.py": upstream.text().replace(READ, STRIPPED)}
+    moved |= {"plain.py": None, "other.py": upstream.text(path="plain.py")}
+    diff = upstream.diff(upstream.patch(moved), "-M")
+    only = upstream.diff(upstream.patch({"plain.py": None, "other.py": moved["other.py"]}, "only"), "-M")
+    assert diff.count(b"rename from") == 2
+    assert b"@@" not in only
+    assert (find(upstream, diff), find(upstream, only)) == (None, None)
+    took = upstream.git.commit(moved, "[Fix] Move (#4)")
+    upstream.edit(STRIPPED, "stream.read().strip().lower()", path="y.py")
+    upstream.git.commit({"other.py": "changed\n"})
+    assert upstream.climb(diff).detail == f"by {took[:12]} [Fix] Move (#4)"
+    found = find(upstream, only)
+    assert found is not None
+    assert found.commit == took
+
+
+def test_a_file_that_was_written_anew_under_the_new_name_is_no_rename(upstream: Upstream) -> None:
+    diff = upstream.diff(upstream.patch({"x.py": None, "y.py": upstream.text()}), "-M")
+    upstream.git.commit({"x.py": None, "y.py": "quite = 'another'\n"})
+    assert find(upstream, diff) is None
+
+
+def test_a_copy_beside_the_old_name_is_no_rename(upstream: Upstream) -> None:
+    diff = upstream.diff(upstream.patch({"x.py": None, "y.py": upstream.text()}), "-M")
+    upstream.git.commit({"y.py": upstream.text()})
+    assert find(upstream, diff) is None
+
+
+def test_a_rename_that_was_taken_back_is_not_upstream(upstream: Upstream) -> None:
+    text = upstream.text()
+    diff = upstream.diff(upstream.patch({"x.py": None, "y.py": text}), "-M")
+    took = upstream.git.commit({"x.py": None, "y.py": text})
+    upstream.git.commit({"x.py": "another file\n"}, "the old name serves something else")
+    found = find(upstream, diff)
+    assert found is not None
+    assert found.commit == took
+    upstream.git.commit({"x.py": None})
+    upstream.git.commit({"x.py": text, "y.py": None}, "Revert")
+    assert find(upstream, diff) is None
+
+
+def executable(upstream: Upstream) -> Entry:
+    return Entry(0o100755, upstream.git.objects.write_blob(b"run\n"))
+
+
+def test_empty_files_binary_changes_and_modes_hide_nothing(upstream: Upstream) -> None:
+    upstream.git.commit({"logo.png": b"\x89PNG\0old", "tool.sh": "run\n"})
+    files: Files = {
+        "x.py": upstream.text().replace(READ, STRIPPED),
+        "package/__init__.py": "",
+        "logo.png": b"\x89PNG\0new",
+        "tool.sh": executable(upstream),
+    }
+    diff = upstream.diff(upstream.patch(files), "--binary", "--full-index")
+    took = upstream.git.commit(files, "take all")
+    upstream.edit(STRIPPED, "stream.read().strip().lower()")
+    upstream.git.commit({"package/__init__.py": "import os\n", "logo.png": b"\x89PNG\0newer"})
+    found = find(upstream, diff)
+    assert found is not None
+    assert found.commit == took
+
+
+def test_a_change_without_its_binary_or_mode_is_not_the_whole_patch(upstream: Upstream) -> None:
+    upstream.git.commit({"logo.png": b"\x89PNG\0old", "tool.sh": "run\n"})
+    text = upstream.text().replace(READ, STRIPPED)
+    picture = upstream.diff(upstream.patch({"x.py": text, "logo.png": b"\0new"}, "a"), "--binary", "--full-index")
+    mode = upstream.diff(upstream.patch({"x.py": text, "tool.sh": executable(upstream)}, "b"))
+    upstream.git.commit({"x.py": text, "logo.png": b"\0third"})
+    assert (find(upstream, picture), find(upstream, mode)) == (None, None)
+
+
+def test_what_upstream_took_whole_and_changed_again_is_not_applied_in_part(upstream: Upstream) -> None:
+    two = upstream.text().replace(READ, STRIPPED).replace("name.isidentifier()", "bool(name.isidentifier())")
+    diff = upstream.diff(upstream.patch({"x.py": two}), "-U1")
+    took = upstream.git.commit({"x.py": two}, "take both")
+    upstream.edit("bool(name.isidentifier())", "name.isidentifier()", "one of them is not needed")
+    attempt = upstream.climb(diff)
+    assert (attempt.outcome, attempt.detail) == (Outcome.ALREADY_UPSTREAM, f"by {took[:12]} take both")
+    assert attempt.tree == upstream.git.tree_of(upstream.git.head())
 
 
 def test_history_before_the_newest_commits_is_read_when_it_is_asked_for(

@@ -11,7 +11,8 @@ from patchkit.recipe.model import ChangePatch
 from patchkit.stack.lineage.breaker import Touch
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.series import StackPatch
-from patchkit.stack.status.examine import examine_series, first_release
+from patchkit.stack.status.examine import examine_series
+from patchkit.stack.status.hunks import first_release
 from patchkit.stack.status.model import HunkAnswer, PatchStatus
 from tests.stack.bench import GivenFacts, RepositorySource
 from tests.stack.upstreams import Upstream
@@ -72,6 +73,9 @@ def test_what_upstream_took_is_told_by_commit_and_first_release(desk: Desk) -> N
     assert (status.outcome, status.method) == (Outcome.ALREADY_UPSTREAM, "history")
     assert status.upstreamed is not None
     assert status.upstreamed.release == "v1.1"
+    (hunk,) = status.hunks
+    assert (hunk.answer, hunk.by, hunk.release) == (HunkAnswer.UPSTREAM, Touch(took, "Strip (#3)"), "v1.1")
+    assert status.conflicts == ()
     assert first_release(upstream.git.objects, upstream.git.head()) == "v1.2"
 
 
