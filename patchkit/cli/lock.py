@@ -29,7 +29,7 @@ def command(
     Upstream commits and trees, sdist hashes, patches, pull request heads, base image digest and the resulting tree.
     `build` and `repro` use the lock when it matches the recipe; with --locked they refuse to run without it. A pull
     request that moved since the last lock, by a push or a forced one, is told with what changed in it, and stays where
-    it was without --update.
+    it was without --update; so is one that a patch was imported from, which `patchkit import --update` takes.
     """
     from patchkit.workflows.lock import lock_recipe
 
@@ -53,15 +53,22 @@ def command(
 def _say_move(move: PullMove, recipe: Path, update: bool) -> None:
     from patchkit.report.carry.text import range_diff
 
-    say(visible(f"  {move}; {'taken' if update else f'kept at {move.old[:12]}'}"))
+    taken = update and not move.patch
+    say(visible(f"  {move}; {'taken' if taken else f'kept at {move.old[:12]}'}"))
     for line in range_diff(move.pairs):
         say(visible(f"    {line}"))
-    if not update:
-        note(visible(f"to take it: patchkit lock {recipe} --update"))
+    if not taken:
+        note(visible(f"to take it: {move.how_to_take(recipe)}"))
 
 
 def _move_document(move: PullMove) -> dict[str, Any]:
     from patchkit.report.carry.json import pairs_document
 
-    about = {"upstream": move.upstream, "pull": move.pull, "from": move.old, "to": move.new}
+    about = {
+        "upstream": move.upstream,
+        "pull": move.pull,
+        "from": move.old,
+        "to": move.new,
+        "patch": move.patch or None,
+    }
     return {**about, "movement": str(move.movement), "range_diff": pairs_document(move.pairs)}

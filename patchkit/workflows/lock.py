@@ -26,6 +26,7 @@ from patchkit.recipe.model import ChangePull, SeriesPull
 from patchkit.source.commit import Commit
 from patchkit.source.source import Preference, Source
 from patchkit.stack.apply import apply_series
+from patchkit.stack.carry.intake.facts import pull_number
 from patchkit.stack.carry.moved import Movement, PullMove, judge_move
 from patchkit.stack.outcome import SeriesResult
 from patchkit.stack.series import freeze_pulls, load_series
@@ -50,19 +51,21 @@ def lock_recipe(
 ) -> LockResult:
     """Write recipe.lock for what the recipe's refs mean now; equal inputs write equal bytes.
 
-    A pull request stays at the head that an earlier lock names, and its move is told; `update` takes the new head.
+    A pull request stays at the head that an earlier lock names, and its move is told; `update` takes the new head. One
+    that a patch was imported from is told only, where upstream can be asked.
     Raises `PatchConflict` when the series does not stand, and what opening the recipe raises.
     """
     opened = open_recipe(toolkit, path, preference, use_lock=False)
     commits = {name: source.resolve(opened.loaded.recipe.upstream[name].ref) for name, source in opened.sources.items()}
     main = commits[opened.loaded.recipe.main_upstream]
     pulls, moves = _freeze_pulls(opened, update)
+    moves += _imported_moves(opened)
     source = opened.sources[main.upstream]
     heads = {pull.pull: pull.commit for pull in pulls if pull.upstream == main.upstream}
     series = freeze_pulls(load_series(opened.loaded, main.upstream), heads)
     result = apply_series(source, source.tree(main), series, source.facts(main, opened.settings))
     if result.patched is None:
-        raise _conflict(result, path, () if update else moves)
+        raise _conflict(result, path, [move for move in moves if move.patch or not update])
     lock = Lock(
         patchkit=patchkit.__version__,
         upstream={name: _lock_upstream(opened.sources[name], commit) for name, commit in commits.items()},
@@ -120,6 +123,23 @@ def _freeze_pulls(opened: OpenedRecipe, update: bool) -> tuple[tuple[LockedPull,
     return tuple(frozen), tuple(moves)
 
 
+def _imported_moves(opened: OpenedRecipe) -> tuple[PullMove, ...]:
+    """Return the pull requests that moved since a patch was imported from them; who does not answer is passed over."""
+    moves = []
+    for slug, loaded in opened.loaded.patches.items():
+        imported, source = loaded.patch.imported, opened.sources.get(loaded.patch.upstream)
+        number = pull_number(imported) if imported else 0
+        if not number or imported is None or imported.commit is None or source is None or source.kind != "git":
+            continue
+        try:
+            head = source.resolve(f"pull/{number}").id
+        except RequestError:
+            continue
+        if head != imported.commit:
+            moves.append(replace(judge_move(source, number, imported.commit, head), patch=slug))
+    return tuple(moves)
+
+
 def _locked_pulls(opened: OpenedRecipe) -> tuple[LockedPull, ...]:
     """Return the pull requests of the lock that is there, stale or not; a broken one is about to be replaced."""
     try:
@@ -155,5 +175,7 @@ def _lock_image(opened: OpenedRecipe) -> LockedImage | None:
 def _conflict(result: SeriesResult, path: Path, moves: Sequence[PullMove]) -> PatchConflict:
     """Return the error for a series that does not stand; a request that moved since may be what is missing."""
     failed = [f"{one.patch}: {one.outcome}: {one.detail}" for one in result.records if not one.outcome.stands]
-    hint = f"to take the new head: patchkit lock {path} --update" if moves else f"see: patchkit apply {path}"
+    hint = f"see: patchkit apply {path}"
+    if moves:
+        hint = f"to take the new head: {moves[0].how_to_take(path)}"
     return PatchConflict("\n".join(["the series does not stand:", *failed, *map(str, moves)]), hint)

@@ -50,3 +50,24 @@ def test_a_moved_pull_request_is_told_with_a_range_diff(
     assert (move["movement"], move["from"], move["to"]) == ("changed", old, new)
     assert run(["lock", recipe, "--update"]) == 0
     assert "; taken" in capsys.readouterr().out
+
+
+def test_what_takes_the_new_head_of_an_imported_pull_request_is_told(
+    upstream: GitRepository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = push(upstream, "1\n")
+    library = tmp_path / "library"
+    (library / "recipes/r").mkdir(parents=True)
+    recipe = library / "recipes/r/recipe.yaml"
+    recipe.write_text((tmp_path / "recipe.yaml").read_text().replace("{pull: 7}", ""))
+    assert run(["import", "pull/7", str(recipe), "--add", "--name", "y"]) == 0
+    push(upstream, "2\n")
+    assert run(["lock", str(recipe), "--update"]) == 0
+    told = capsys.readouterr()
+    assert f"pull/7, from which y was imported, moved from {old[:12]} to " in told.out
+    assert f"another change; kept at {old[:12]}" in told.out
+    command = f"patchkit import pull/7 {recipe} --name y --upstream vllm --update"
+    assert f"to take it: {command}" in told.err
+    assert run(command.split()[1:]) == 0
+    assert run(["lock", str(recipe)]) == 0
+    assert "moved" not in capsys.readouterr().out

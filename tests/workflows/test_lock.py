@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from patchkit.recipe.lock import LockedPull, dump_lock, read_lock
 from patchkit.stack.carry.compare import Sign
 from patchkit.stack.carry.moved import Movement
 from patchkit.tools.toolkit import Toolkit
+from patchkit.workflows.import_patch import ImportRequest, import_patch
 from patchkit.workflows.lock import lock_recipe
 from tests.workflows.worlds import World, engine, linear
 
@@ -185,6 +187,32 @@ def test_pull_requests_of_patch_folders_are_held_too(tmp_path: Path, toolkit: To
     assert result.patched is not None
     assert result.patched.id == tree
     assert lock_recipe(toolkit, world.recipe, "auto").moves[0].old == old
+
+
+def test_a_pull_request_that_a_patch_was_imported_from_is_told_when_it_moved(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, old = pulling(tmp_path / "world", dict([MOVED]))
+    world.recipe.write_text(world.recipe.read_text().replace(", {pull: 7}", ""))
+    import_patch(toolkit, ImportRequest("pull/7", world.recipe, name="side", add=True))
+    first = lock_recipe(toolkit, world.recipe, "auto")
+    assert first.moves == ()
+    new = push(world, world.upstream.find(f"{old}~1"), {"side.txt": "second\n"})
+    for update in (False, True):
+        again = lock_recipe(toolkit, world.recipe, "auto", update=update)
+        (move,) = again.moves
+        assert (again.changed, move.patch, move.old, move.new) == (False, "side", old, new)
+        assert move.movement is Movement.CHANGED
+    assert lock_recipe(replace(toolkit, offline=True), world.recipe, "auto").lock == first.lock
+    import_patch(toolkit, ImportRequest("pull/7", world.recipe, name="side", update=True))
+    assert lock_recipe(toolkit, world.recipe, "auto").moves == ()
+
+
+def test_an_imported_pull_request_that_is_gone_hinders_no_lock(tmp_path: Path, toolkit: Toolkit) -> None:
+    world, _ = pulling(tmp_path / "world", dict([MOVED]))
+    world.recipe.write_text(world.recipe.read_text().replace(", {pull: 7}", ""))
+    import_patch(toolkit, ImportRequest("pull/7", world.recipe, name="side", add=True))
+    text = (file := world.folder / "patches/side/patch.yaml").read_text()
+    file.write_text(text.replace('from: "pull/7"', 'from: "pull/8"'))
+    assert lock_recipe(toolkit, world.recipe, "auto").moves == ()
 
 
 def test_a_conflict_with_the_old_head_tells_that_there_is_a_new_one(tmp_path: Path, toolkit: Toolkit) -> None:

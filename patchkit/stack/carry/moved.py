@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from patchkit.errors import RequestError
 from patchkit.source.source import Source
@@ -41,7 +42,10 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class PullMove:
-    """A pull request that was at `old` and is at `new`; `pairs` are its commits side by side."""
+    """A pull request that was at `old` and is at `new`; `pairs` are its commits side by side.
+
+    `patch` is the one that was imported from it at `old`; a lock cannot take the new head there, `import` does.
+    """
 
     upstream: str
     pull: int
@@ -49,9 +53,18 @@ class PullMove:
     new: str
     movement: Movement
     pairs: tuple[Pair, ...] = ()
+    patch: str = ""
 
     def __str__(self) -> str:
-        return f"pull/{self.pull} moved from {self.old[:12]} to {self.new[:12]}: {self.movement.words}"
+        of = f", from which {self.patch} was imported," if self.patch else ""
+        return f"pull/{self.pull}{of} moved from {self.old[:12]} to {self.new[:12]}: {self.movement.words}"
+
+    def how_to_take(self, recipe: Path) -> str:
+        """Return the command that takes the new head."""
+        if self.patch:
+            name = f"--name {self.patch} --upstream {self.upstream}"
+            return f"patchkit import pull/{self.pull} {recipe} {name} --update"
+        return f"patchkit lock {recipe} --update"
 
 
 def judge_move(source: Source, number: int, old: str, new: str) -> PullMove:
