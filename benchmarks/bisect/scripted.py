@@ -48,6 +48,10 @@ class Scripted:
         reason = {Answer.SKIP: Reason.TIMEOUT, Answer.BAD: Reason.SIGNATURE, Answer.GOOD: Reason.PASSED}[answer]
         return Verdict("i", "r", node, node, "", "with", answer, reason, "", "static", MOMENT, None)
 
+    def conflicts(self) -> Mapping[str, str]:
+        """Return that nothing is patched."""
+        return {}
+
     def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
         """Return that nothing is built."""
         return {}, ()

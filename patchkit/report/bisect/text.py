@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -42,6 +43,7 @@ def log_text(event: Document) -> str:
         "prepared": _prepared_text,
         "cancelled": _cancelled_text,
         "told": lambda event: f"  {_short(event['node']):<12}  {event['answer']:<4}  {event['reason']}",
+        "conflicts": _conflicts_text,
         "prior": _prior_text,
         "revert": _revert_text,
         "control": _control_text,
@@ -67,6 +69,14 @@ def _cancelled_text(event: Document) -> str:
 def _kept_text(event: Document) -> str:
     """Tell a probe without what was left then."""
     return _probe_text({**event, "stage": "" if event["stage"] == "search" else event["stage"]})
+
+
+def _conflicts_text(event: Document) -> str:
+    """Tell how many commits cannot be patched, by the reason."""
+    reasons = Counter(event["nodes"].values())
+    return "\n".join(
+        f"{_count(number, event['axis'])} cannot be patched: {flatten(why)}" for why, number in reasons.most_common()
+    )
 
 
 def _prior_text(event: Document) -> str:

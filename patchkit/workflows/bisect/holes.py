@@ -1,9 +1,9 @@
 """Commits that cannot be tested as they are: a later commit that repairs them is carried back onto them.
 
-A hole of broken commits leaves a set of suspects. What ended the hole is a commit, too: with it as the last patch of
-the series the broken ones can be told apart. Only a skip is judged so, and only where the repair is not in history yet:
-what can be tested is tested as it is. What a repair changes in a file that a commit does not have has nothing to mend
-there and is left out.
+A hole of broken commits leaves a set of suspects. What ended the hole is a commit, too: with it put onto the broken
+ones, before the series, they can be told apart. Only a skip is judged so, and only where the repair is not in history
+yet: what can be tested is tested as it is. What a repair changes in a file that a commit does not have has nothing to
+mend there and is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from patchkit.recipe.model import ChangeCherryPick
 from patchkit.source.commit import Commit
 from patchkit.tools.cache import digest_of
 from patchkit.verdict.verdict import Answer, Reason, Verdict
-from patchkit.workflows.bisect.overlay import with_last
+from patchkit.workflows.bisect.overlay import with_changes
 
 if TYPE_CHECKING:
     from patchkit.workflows.bisect.subject import CommitSubject
@@ -46,7 +46,7 @@ def judge_mended(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict
 
 
 def judge_with(subject: CommitSubject, commit: Commit, fix_up: FixUp, fresh: bool) -> Verdict:
-    """Return the verdict at a commit with a fix-up carried onto it, after the series."""
+    """Return the verdict at a commit with a fix-up carried onto it, before the series."""
     overlaid = _overlaid(subject, commit, fix_up)
     question = Question(commit, subject.issue, subject.repro, overlaid.series, fresh)
     return replace(judge(overlaid.opened, question), series=subject.series, fix_up=fix_up)
@@ -128,16 +128,14 @@ def _missing(subject: CommitSubject, commit: Commit) -> Iterator[FixUp]:
 
 
 def _overlaid(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> CommitSubject:
-    """Return the search with a fix-up after the series, as far as it is about what a commit has."""
-    repository = subject.source.repository
-    patched = patch_tree(subject.opened, commit, subject.series, subject.issue.slug).patched
-    tree, change = patched.id if patched else "", []
+    """Return the search with a fix-up before the series, as far as it is about what a commit has."""
+    repository, tree, change = subject.source.repository, subject.source.tree(commit).id, []
     for one in fix_up:
         record = repository.read_commit(one)
         deltas = repository.diff(repository.read_commit(record.parents[0]).tree, record.tree)
-        moot = [d.path for d in deltas if tree and d.old is not None and repository.entry(tree, d.path) is None]
+        moot = [d.path for d in deltas if d.old is not None and repository.entry(tree, d.path) is None]
         change.append(ChangeCherryPick(cherry_pick=one, exclude=tuple(f"/{glob.escape(path)}" for path in moot)))
-    opened, series = with_last(subject.opened, subject.series, subject.source.upstream, change)
+    opened, series = with_changes(subject.opened, subject.series, subject.source.upstream, change)
     return replace(subject, opened=opened, series=series, fix_ups=(), holes={})
 
 

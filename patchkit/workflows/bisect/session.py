@@ -69,6 +69,8 @@ class Session:
         for node, answer in told:
             if node not in seen:
                 self._keep({"event": "told", "node": node, "answer": answer, "reason": "told by a git log"})
+        if not any(event["event"] == "conflicts" for event in self.events) and (found := subject.conflicts()):
+            self._keep({"event": "conflicts", "nodes": dict(found)})
         keys, built = subject.builds()
         if keys:
             self._keep(builds_event(keys, built))

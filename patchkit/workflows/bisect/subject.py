@@ -24,6 +24,7 @@ from patchkit.tools.cache import digest_of
 from patchkit.tools.git.objects import CommitRecord
 from patchkit.tools.git.reverts import find_taken_back, read_titles, take_turns
 from patchkit.verdict.verdict import Series, Verdict
+from patchkit.workflows.bisect.conflicts import find_conflicts
 from patchkit.workflows.bisect.holes import FixUp, judge_mended, prepare_mended
 
 
@@ -66,6 +67,9 @@ class Subject(Protocol):
 
         `crashed`: it did not fail in Python there. What is not known is empty.
         """
+
+    def conflicts(self) -> Mapping[str, str]:
+        """Return the nodes at which the series does not apply, as far as that is known without a probe, and why."""
 
     def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
         """Return the nodes with what their native build is made from, by name, and the names that are built already."""
@@ -140,6 +144,10 @@ class CommitSubject:
     def touching(self, loaded: Collection[str]) -> Collection[str]:
         """Return the commits that change one of the files that a repro loaded."""
         return self.source.touching(self.good, self.bad, frozenset(loaded).__contains__)
+
+    def conflicts(self) -> Mapping[str, str]:
+        """Return the commits at which a patch does not apply, where the files that it names tell that."""
+        return find_conflicts(self) if self.axis in ("commits", "pair") else {}
 
     def builds(self) -> tuple[Mapping[str, str], Collection[str]]:
         """Return the nodes by the native inputs of their commits; a patch that changes these makes it an estimate.

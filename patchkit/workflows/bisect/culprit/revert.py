@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeGuard
 from patchkit.errors import StoreFailure
 from patchkit.recipe.model import ChangeRevert
 from patchkit.verdict.verdict import Reason
-from patchkit.workflows.bisect.overlay import with_last
+from patchkit.workflows.bisect.overlay import with_changes
 from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 Reverted = Literal["good", "bad", "conflict", "skip"]
@@ -69,5 +69,5 @@ def can_revert(subject: Subject) -> TypeGuard[CommitSubject]:
 def with_revert(subject: CommitSubject, commit: str) -> CommitSubject:
     """Return the search with the reverse of a commit as the last patch of the series (if it has none, the only one)."""
     change = (ChangeRevert(revert=commit),)
-    opened, series = with_last(subject.opened, subject.series, subject.source.upstream, change)
+    opened, series = with_changes(subject.opened, subject.series, subject.source.upstream, change)
     return replace(subject, opened=opened, series=series, holes={})

@@ -4,7 +4,8 @@
 `cancelled` says that one of them was ended, since others told its answer; `probe` is a verdict, `spoiled` one that the
 machine made useless, `told` one that was read from a git log; `prior` names the likely culprits, `revert` is the
 verdict without the culprit, `result` the decision that ended the search and `end` the document that was told then.
-`builds` says which nodes share a native build, `prepared` that one was made before a probe needed it, or failed.
+`conflicts` names the nodes at which the series is known not to apply, `builds` says which nodes share a native build,
+`prepared` that one was made before a probe needed it, or failed.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def settings_in(graph: CommitGraph, events: Sequence[Event]) -> Settings:
         elif event["event"] == "prior":
             prior = favour(graph, read_clues(event))
     costs, unbuildable = costs_in(events)
-    return replace(settings, prior=prior, costs=costs, known_skips=unbuildable)
+    conflicts = {node: "conflict" for event in events if event["event"] == "conflicts" for node in event["nodes"]}
+    return replace(settings, prior=prior, costs=costs, known_skips={**conflicts, **unbuildable})
 
 
 def prior_event(clues: Clues, files: int) -> dict[str, Any]:

@@ -1,0 +1,107 @@
+"""Commits at which the series does not apply are known before they are probed, and only where that is certain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from patchkit.report.bisect import log_text
+from patchkit.tools.toolkit import Toolkit
+from patchkit.workflows.bisect import BisectRequest, bisect, read_records
+from tests.workflows.worlds import World, make_world
+
+WHEEL = "one\ntwo\n{word}\nfour\nfive\n"
+TURN = "--- a/wheel.txt\n+++ b/wheel.txt\n@@ -1,5 +1,5 @@\n one\n two\n-three\n+ours\n four\n five\n"
+PATCH = "format: 1\ntitle: Ours\n{more}change: [{{patch: ours.patch}}]\n"
+
+
+def grown(folder: Path, wheels: list[str], fault: int, more: str = "") -> tuple[World, list[str]]:
+    """A world whose series has a patch on `wheel.txt`; it applies where the word there is `three`."""
+    world = make_world(folder)
+    world.recipe.write_text(world.recipe.read_text().replace("series: [heal]", "series: [ours]"))
+    (folder / "patches" / "ours").mkdir()
+    (folder / "patches" / "ours" / "ours.patch").write_text(TURN)
+    (folder / "patches" / "ours" / "patch.yaml").write_text(PATCH.format(more=more))
+    commits = []
+    for number, wheel in enumerate(wheels):
+        files: dict[str, str | None] = {f"new-{number}.txt": "x\n"}
+        files["engine.txt"] = f"engine\ntop\n{'fault' if number >= fault else 'good'}\n"
+        files["wheel.txt"] = WHEEL.format(word=wheel) if wheel else None
+        commits.append(world.upstream.commit(files, f"commit {number}"))
+    return world, commits
+
+
+def run(toolkit: Toolkit, world: World, good: str, **more: Any) -> tuple[dict[str, Any], list[Any], Any]:
+    told: list[Any] = []
+    request = BisectRequest(world.recipe, "git", "", good, "main", **more)
+    result = bisect(toolkit, request, told.append)
+    (record,) = read_records(toolkit, request)
+    return result, told, record
+
+
+def skips(told: list[Any]) -> list[str]:
+    return [event["node"] for event in told if event["event"] == "probe" and event["answer"] == "skip"]
+
+
+def known(record: Any) -> dict[str, str]:
+    found = [event["nodes"] for event in record.events if event["event"] == "conflicts"]
+    return dict(found[0]) if found else {}
+
+
+def test_what_does_not_apply_is_never_probed(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = grown(tmp_path, ["three"] * 4 + ["other"] * 8 + ["three"] * 6, 14)
+    result, told, record = run(toolkit, world, commits[0])
+    assert (result["first_bad"], result["confirmed"]) == (commits[14], True)
+    assert skips(told) == []
+    assert set(known(record)) == set(commits[4:12])
+    assert all(why.startswith("ours: conflict") for why in known(record).values())
+    (event,) = [event for event in record.events if event["event"] == "conflicts"]
+    assert log_text({**record.subject.about(), **event}).startswith("8 commits cannot be patched: ours: conflict")
+    assert record.replay().is_same
+    again, _, _ = run(toolkit, world, commits[0])
+    assert again == result
+
+
+def test_suspects_among_them_are_told_as_skipped(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = grown(tmp_path, ["three"] * 4 + ["other"] * 4 + ["three"] * 4, 6)
+    result, told, _ = run(toolkit, world, commits[0], jobs=3)
+    assert [one["node"] for one in result["candidates"]] == commits[4:9]
+    assert result["skipped"] == commits[4:8]
+    assert skips(told) == []
+
+
+def test_what_asks_more_of_a_commit_is_left_to_the_probe(toolkit: Toolkit, tmp_path: Path) -> None:
+    wheels = ["three"] * 4 + ["other"] * 8 + ["three"] * 6
+    for number, more in enumerate(("when: has(wheel.txt)\n", "requires: [heal]\n")):
+        world, commits = grown(tmp_path / str(number), wheels, 14, more)
+        if "requires" in more:
+            world.recipe.write_text(world.recipe.read_text().replace("[ours]", "[heal, ours]"))
+        result, _, record = run(toolkit, world, commits[0], series="with" if "when" in more else "others")
+        assert known(record) == {}
+        assert result["first_bad"] in (commits[14], None)
+
+
+def test_a_file_that_is_gone_may_have_moved_and_is_left_to_the_probe(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = grown(tmp_path, ["three"] * 6 + [""] * 3 + ["three"] * 5, 11)
+    result, _, record = run(toolkit, world, commits[0])
+    assert known(record) == {}
+    assert result["first_bad"] == commits[11]
+
+
+def test_patches_on_one_file_are_tried_in_their_order(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The second one applies to what the first one makes: on the bare file it would be a conflict everywhere."""
+    world, commits = grown(tmp_path, ["three"] * 8, 5)
+    world.recipe.write_text(world.recipe.read_text().replace("[ours]", "[ours, more]"))
+    (tmp_path / "patches" / "more").mkdir()
+    (tmp_path / "patches" / "more" / "ours.patch").write_text(TURN.replace("-three", "-ours").replace("+ours", "+more"))
+    (tmp_path / "patches" / "more" / "patch.yaml").write_text(PATCH.format(more=""))
+    result, told, record = run(toolkit, world, commits[0])
+    assert known(record) == {}
+    assert (result["first_bad"], skips(told)) == (commits[5], [])
+
+
+def test_a_fix_up_mends_what_the_series_does_not_apply_to(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = grown(tmp_path, ["three"] * 4 + ["other"] * 4 + ["three"] * 4, 6)
+    result, _, record = run(toolkit, world, commits[0], fix_up=(commits[8],))
+    assert known(record) == {}  # the probe decides
+    assert (result["first_bad"], result["confirmed"]) == (commits[6], True)
