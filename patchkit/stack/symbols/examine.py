@@ -45,7 +45,7 @@ class Judged:
     @property
     def key(self) -> tuple[str, str, str]:
         """Return what a baseline knows it by: the name, the problem, and what exactly; no file and no line."""
-        reading = self.use.kind in {Kind.ATTRIBUTE, Kind.REPLACES} and self.answer in BROKEN
+        reading = self.use.kind in {Kind.ATTRIBUTE, Kind.REPLACES, Kind.PATCHES} and self.answer in BROKEN
         return (self.missing if reading else self.use.symbol, self.answer.value, self.detail)
 
 

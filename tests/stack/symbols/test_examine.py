@@ -51,6 +51,22 @@ def test_names_are_there_gone_hidden_or_caught(tmp_path: Path) -> None:
     assert answers(tmp_path / "new", NEW, text) == ["there", "hidden", "gone", "caught"]
 
 
+def test_what_mock_and_monkeypatch_set_must_be_there_and_gives_no_name(tmp_path: Path) -> None:
+    text = """
+        from vllm import a
+        mock.patch("vllm.a.f")
+        mock.patch("vllm.a.never")
+        mock.patch.dict("vllm.a.table", {})
+        patch.object(a, "never")
+        monkeypatch.setattr(a, "never", 1)
+        a.never
+        a.mine = 1
+        mock.patch("vllm.a.mine")
+        """
+    expected = ["there", "there", "gone", "gone", "gone", "gone", "gone", "nothing", "there"]
+    assert answers(tmp_path / "new", NEW, text) == expected
+
+
 def test_a_line_that_is_not_reached_at_a_version_is_not_looked_at(tmp_path: Path) -> None:
     text = """
         if vllm_version_is("0.27.1"):

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     IMPORT = "import"
     ATTRIBUTE = "attribute"
     REPLACES = "replaces"  # a monkeypatch: the name is set
+    PATCHES = "patches"  # by what raises where the name is not there: mock.patch, pytest's monkeypatch
     OVERRIDES = "overrides"  # a method of a subclass
     PLUGIN = "plugin"  # an entry point's group
 

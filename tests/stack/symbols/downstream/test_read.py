@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from patchkit.stack.symbols.downstream.guards import ExistsGuard, NotGuard
@@ -73,6 +75,9 @@ def test_a_local_name_hides_an_imported_one() -> None:
     assert sorted(names(text, ATTRIBUTE)) == ["vllm.c.x", "vllm.c.y"]
 
 
+OFFERED = re.compile("create=True|raising=(False|strict)")  # then the name need not be there
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -83,15 +88,22 @@ def test_a_local_name_hides_an_imported_one() -> None:
         "patch.object(a, 'f', mine)",
         "monkeypatch.setattr('vllm.a.f', mine)",
         "monkeypatch.setattr(a, 'f', mine)",
+        "mocker.patch('vllm.a.f', mine)",
+        "mock.patch.multiple('vllm.a', f=mine, create=False)",
+        "mock.patch.multiple('vllm.a', f=mine, create=True)",
+        "mock.patch('vllm.a.f', mine, create=True)",
+        "patch.object(a, 'f', mine, create=True)",
+        "monkeypatch.setattr(a, 'f', mine, raising=False)",
+        "monkeypatch.setattr(a, 'f', mine, raising=strict)",
     ],
 )
 def test_what_replaces_a_name_with_its_signature(line: str) -> None:
     (use,) = [
         use
         for use in uses_of(f"import vllm.a\nfrom vllm import a\ndef mine(x, y=1): pass\n{line}\n")
-        if use.kind is REPLACES
+        if use.kind in {REPLACES, Kind.PATCHES}
     ]
-    assert use.symbol == "vllm.a.f"
+    assert (use.symbol, use.kind is Kind.PATCHES) == ("vllm.a.f", "patch" in line and not OFFERED.search(line))
     assert use.signature is not None
     assert use.signature.positional == ("x", "y")
 
