@@ -129,13 +129,23 @@ def _apply(lines: list[bytes], edits: Sequence[Edit]) -> bytes:
 
 
 def _ranges(spans: tuple[Span, ...], hunk: Hunk, image: Image | None, end: int) -> tuple[tuple[int, int], ...]:
-    """Return where a hunk may land: in the definitions of the name that it was made in; else nowhere."""
+    """Return where a hunk may land: in the definitions of the name that it was made in; else nowhere.
+
+    Outside of all definitions, where nothing says which one it was made in: a plain diff has no headings.
+    """
     if not spans:
         return ((0, end),)
     name = _name_in_image(hunk, image) if image is not None else _name_in_hunk(hunk)
     if name == MODULE:
-        return ((0, end),)
+        return ((0, end),) if image is not None else _outside(spans, end)
     return tuple((span.start, span.end) for span in spans if span.name == name or span.name.endswith("." + name))
+
+
+def _outside(spans: tuple[Span, ...], end: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of lines that stand in no definition."""
+    outer = sorted((span.start, span.end) for span in spans if "." not in span.name)
+    starts, ends = [0, *(stop for _, stop in outer)], [*(start for start, _ in outer), end]
+    return tuple((first, last) for first, last in zip(starts, ends, strict=True) if first < last)
 
 
 def _name_in_image(hunk: Hunk, image: Image) -> str:

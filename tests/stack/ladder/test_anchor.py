@@ -74,6 +74,22 @@ def test_a_place_in_another_function_is_none(upstream: Upstream) -> None:
     assert anchored(upstream, diff) is None
 
 
+def test_without_a_word_on_where_it_was_made_nothing_in_a_definition_is_its_place(upstream: Upstream) -> None:
+    body = (
+        "         # the end of a function that is long and was deleted",
+        "         path = os.path.join(self.root, name)",
+        '-        with open(path, "w") as stream:',
+        '+        with open(path, "x") as stream:',
+    )
+    assert anchored(upstream, hunk(*body, heading="    def store(self, name, text):")) is not None
+    assert anchored(upstream, hunk(*body, heading="")) is None
+    imports = (" # licence", " import os", "+import re", " # and more")
+    assert anchored(upstream, hunk(*imports, heading="")) is None
+    upstream.git.commit({"x.py": f"LIMIT = 'of names'\nimport os\nimport sys\n{upstream.text()[10:]}"})
+    replaced = (" # licence", " import os", "-import sys", "+import re", " # and more")
+    assert anchored(upstream, hunk(*replaced, heading="", start=1)) is not None
+
+
 def test_two_places_in_the_function_are_none(upstream: Upstream) -> None:
     upstream.edit("    if not name:\n", "    if len(name) > 9:\n        return False\n    if not name:\n")
     diff = hunk(
