@@ -105,27 +105,41 @@ def word(verdict: Verdict) -> str:
     return f"skip ({verdict.reason})" if verdict.answer is Answer.SKIP else verdict.answer.value
 
 
-def main() -> None:
-    """Run the repros and print, or write, the table."""
+def list_repros(fidelities: Sequence[str], issues: Sequence[str] = ()) -> list[tuple[str, str, str]]:
+    """Return issue, repro and fidelity of the table's columns. Without `issues`, all of vLLM's."""
+    loaded = [load_issue(path.parent) for path in sorted((ROOT / "issues").glob("*/issue.yaml"))]
+    return [
+        (one.slug, repro.name, repro.fidelity)
+        for one in loaded
+        for repro in one.issue.repros
+        if one.issue.upstream == "vllm" and repro.fidelity in fidelities and one.slug in (issues or [one.slug])
+    ]
+
+
+def write_page(arguments: Sequence[str], repros: Sequence[tuple[str, str, str]], rows: Sequence[Sequence[str]]) -> str:
+    """Return the page: how it is made, what the words mean, the table."""
+    head = ["release", *(f"{issue}<br>{repro} ({fidelity})" for issue, repro, fidelity in repros)]
+    lines = [" | ".join(row) for row in [head, ["---"] * len(head), *rows]]
+    command = " ".join(["python -m benchmarks.matrix", *arguments])
+    return HEAD.format(command=command) + "".join(f"| {line} |\n" for line in lines)
+
+
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fidelity", action="append", choices=list(FIDELITIES), help="only these")
-    parser.add_argument("--issue", action="append", help="only these issues")
+    parser.add_argument("--issue", action="append", default=[], help="only these issues")
     parser.add_argument("--release", action="append", help="only these releases, e.g. v0.26.0")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    issues = [load_issue(path.parent) for path in sorted((ROOT / "issues").glob("*/issue.yaml"))]
-    wanted = options.fidelity or FIDELITIES
-    names = [
-        (one.slug, repro.name, repro.fidelity)
-        for one in issues
-        for repro in one.issue.repros
-        if one.issue.upstream == "vllm" and repro.fidelity in wanted and one.slug in (options.issue or [one.slug])
-    ]
-    rows = make_table([(issue, repro) for issue, repro, _ in names], options.release or RELEASES)
-    head = ["release", *(f"{issue}<br>{repro} ({fidelity})" for issue, repro, fidelity in names)]
-    lines = [" | ".join(row) for row in [head, ["---"] * len(head), *rows]]
-    command = "python -m benchmarks.matrix " + " ".join(sys.argv[1:])
-    text = HEAD.format(command=command.strip()) + "".join(f"| {line} |\n" for line in lines)
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the repros and print, or write, the table."""
+    options = read_options(sys.argv[1:])
+    repros = list_repros(options.fidelity or FIDELITIES, options.issue)
+    rows = make_table([(issue, repro) for issue, repro, _ in repros], options.release or RELEASES)
+    text = write_page(sys.argv[1:], repros, rows)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")
     else:
