@@ -215,3 +215,25 @@ def test_a_hole_that_does_not_build_is_built_with_the_repair_once(product: Produ
     (record,) = read_records(tools, BisectRequest(product.recipe, "git", "", made[0], made[-1], fix_up=(made[11],)))
     replayed = record.replay()
     assert replayed.is_same, replayed.difference
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_commit_that_takes_no_fix_up_does_not_speak_for_those_that_share_its_build(
+    product: Product, tools: Toolkit, jobs: int
+) -> None:
+    """The repair touches a file of Python, too, which most of the hole has in another shape."""
+    shapes = ["old"] * 12 + ["new"] * 6
+    made = [
+        product.git.commit(
+            {
+                "csrc/core.c": "core0\n" if n < 3 else "broken\n" if n < 15 else "core2\n",
+                "pkg/engine.txt": f"{'fault' if n >= 13 else 'good'}\n",
+                "pkg/shape.txt": "repaired\n" if n >= 15 else f"{shape}\n",
+                f"pkg/new_{n}.txt": "x\n",
+            }
+        )
+        for n, shape in enumerate(shapes)
+    ]
+    result, _ = product.bisect(tools, made[0], made[-1], fix_up=(made[15],), jobs=jobs)
+    assert (result["first_bad"], result["confirmed"]) == (made[13], True)
+    assert Counter(product.builds)["broken"] <= jobs

@@ -164,6 +164,8 @@ def test_of_several_fix_ups_each_hole_takes_its_own(toolkit: Toolkit, tmp_path: 
     world, commits = grown(tmp_path, words)
     result, _ = run(toolkit, world, commits[0], commits[5], commits[11])
     assert (result["first_bad"], result["confirmed"]) == (commits[9], True)
+    again, _ = run(toolkit, world, commits[0], f"{commits[5]},{commits[5]}", commits[11], commits[5])
+    assert again == result  # said twice it is the same bisect
 
 
 def test_two_commits_that_repair_together(toolkit: Toolkit, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from patchkit.errors import RequestError
 from patchkit.report.bisect import event_text
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.evidence import read_evidence
+from patchkit.workflows.bisect import BisectRequest, read_records
 from patchkit.workflows.repro import ReproRequest, run_repros
 from tests.support.packages import serve_index
 from tests.workflows.pairs import PIN, Pair, make_pair
@@ -241,3 +242,42 @@ def test_a_plugin_that_does_not_start_is_judged_with_its_repair_beside_its_own_e
     assert (result["first_bad"], result["confirmed"]) == (plugins[3], True)
     assert (plugins[2], engines[1]) in pair.runs
     assert {tuple(event["fix_up"]) for event in events if event["event"] == "probe"} == {(), (plugins[5],)}
+
+
+def test_a_pin_move_in_a_hole_is_drilled_into_with_the_repair(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The plugin does not start where it moves its pin: the other upstream is searched beside the mended commit."""
+    pair = make_pair(tmp_path)
+    engines = pair.engines("a b", "a b c", "a c", "a c d")
+    plugins: list[str] = []
+    for state, pin in (
+        *(("a", engines[0]), ("a", ""), ("broken", ""), ("broken", "")),
+        *(("broken", engines[3]), ("broken", ""), ("a", ""), ("a", "")),
+    ):
+        plugins.append(pair.wants(f"a\nb\n\n\n{state}\n", pin, **{f"new-{len(plugins)}.txt": "x\n"}))
+    alone, _ = pair.bisect(toolkit, plugins[0], plugins[-1], exhaustive=True)
+    assert alone["first_bad"] is None
+    assert "--pin" not in alone["next"]
+    result, _ = pair.bisect(toolkit, plugins[0], plugins[-1], fix_up=(plugins[6],))
+    assert (result["first_bad"], result["confirmed"]) == (plugins[4], True)
+    inside = result["inside"]
+    assert (inside["first_bad"], inside["confirmed"]) == (engines[2], True)
+    assert inside["fixed"] == {"upstream": "plugin", "commit": plugins[4], "fix_up": [plugins[6]]}
+    assert f"at plugin {plugins[4][:12]} with {plugins[6][:12]}" in event_text(result)
+    request = BisectRequest(pair.recipe, "git", "", plugins[0], plugins[-1], axis="pair", fix_up=(plugins[6],))
+    records = read_records(toolkit, request)
+    assert len(records) == 2
+    assert all(record.replay().is_same for record in records)
+
+
+def test_the_offer_says_which_pin_counts(toolkit: Toolkit, tmp_path: Path) -> None:
+    pair = make_pair(tmp_path)
+    engines = pair.engines("a", "a b")
+    pair.engine.tag("v1.0.0", engines[0])
+    tag = ".github/engine-release-tag.commit"
+    states = [("a", "a"), ("a", "broken"), ("z", "broken"), ("z", "a")]
+    plugins = [
+        pair.wants(f"{name}\n\n\n\n{state}\n", engines[1], **{tag: "v1.0.0", f"new-{number}.txt": "x\n"})
+        for number, (name, state) in enumerate(states)
+    ]
+    alone, _ = pair.bisect(toolkit, plugins[0], plugins[-1], pin="release", exhaustive=True)
+    assert "--axis pair --source git --pin release" in alone["next"]

@@ -14,6 +14,7 @@ from patchkit.errors import RequestError
 from patchkit.recipe.load import check_files, load_recipe
 from patchkit.report.bisect import event_text, log_text
 from patchkit.search import Settings, build_chain
+from patchkit.tools.git.history import commits_touching
 from patchkit.tools.git.reverts import Titled, find_taken_back, find_topics, read_titles, take_turns
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect, read_records
@@ -220,6 +221,13 @@ def test_titles_tell_what_came_and_went(tmp_path: Path) -> None:
         Titled(second, 'Revert "one"', first),
         Titled(third, "three"),
     )
+
+
+def test_paths_with_any_character_are_the_commits_own(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "odd.git")
+    first, second = repository.commit({"a": "1"}), repository.commit({"odd\x01path": "1", "wanted": "1"})
+    touching = commits_touching(repository.objects, first, second, {"wanted"}.__contains__)
+    assert touching == {second}
 
 
 def test_titles_tell_who_takes_back_and_who_was_taken_back() -> None:

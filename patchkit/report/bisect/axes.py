@@ -32,7 +32,9 @@ def pair_lines(event: Document) -> list[str]:
 def fixed_text(event: Document) -> str:
     """Return at which commit of the other upstream a range is searched, '' where none is fixed."""
     fixed = event.get("fixed")
-    return f", at {fixed['upstream']} {fixed['commit'][:12]}" if fixed else ""
+    carried = "+".join(one[:12] for one in fixed.get("fix_up", ())) if fixed else ""
+    mended = f" with {carried}" if carried else ""
+    return f", at {fixed['upstream']} {fixed['commit'][:12]}{mended}" if fixed else ""
 
 
 def patches_text(event: Document) -> str:

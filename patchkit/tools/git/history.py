@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 
 from pygit2.enums import SortMode
@@ -10,7 +11,7 @@ from pygit2.enums import SortMode
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.process import run_process
 
-MARK = b"\x01"  # begins a commit in the output: no path begins with it, since git would have quoted it
+MARK = re.compile(rb"\x01(?=[0-9a-f]{40,64}\0)")  # begins a commit in the output; with -z git quotes no path
 
 
 def commits_touching(repository: Repository, good: str, bad: str, wanted: Callable[[str], bool]) -> frozenset[str]:
@@ -18,11 +19,11 @@ def commits_touching(repository: Repository, good: str, bad: str, wanted: Callab
 
     Empty when git cannot tell (a repository with objects missing): whoever asks may only prefer, never exclude.
     """
-    git = ["git", "--git-dir", str(repository.path), "log", "-z", "--name-only", "--no-renames"]
+    git = ["git", "--git-dir", str(repository.path), "log", "-z", "--no-show-signature", "--name-only", "--no-renames"]
     command = [*git, "--diff-merges=first-parent", "--format=%x01%H", f"{good}..{bad}", "--"]
     result = run_process(command)
     found = set()
-    for entry in result.stdout.split(MARK)[1:] if result.exit_code == 0 else ():
+    for entry in MARK.split(result.stdout)[1:] if result.exit_code == 0 else ():
         commit, *names = entry.split(b"\0")
         if any(wanted(os.fsdecode(name.lstrip(b"\n"))) for name in names if name.strip()):
             found.add(commit.decode())

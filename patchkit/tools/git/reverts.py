@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.process import run_process
 
-MARK, ID = b"\x01", r"\b([0-9a-f]{7,40})\b"
+ID = r"\b([0-9a-f]{7,40})\b"
+TITLE_CHARACTERS = 1000  # of a title are read: the patterns look for its end again and again
 REVERTED = re.compile(r'^\s*(?:\[?revert\]?)\s*:?\s*"(.*)"\s*$', re.IGNORECASE)
 UNQUOTED = re.compile(r"^\s*\[?revert\]?\s*:?\s+(?P<title>[^\"].*)$", re.IGNORECASE)
 RELANDED = re.compile(r'^\s*\[?(?:re-?land|re-?apply)\]?\s*:?\s*"?(?P<title>.*?)"?\s*$', re.IGNORECASE)
@@ -45,13 +46,13 @@ class Topic:
 
 def read_titles(repository: Repository, good: str, bad: str) -> tuple[Titled, ...]:
     """Return the commits in `bad` and not in `good`, parents first; none when git cannot tell."""
-    git = ["git", "--git-dir", str(repository.path), "log", "--topo-order", "--reverse"]
-    result = run_process([*git, "--format=%x01%H%x00%s%x00%b", f"{good}..{bad}", "--"])
+    git = ["git", "--git-dir", str(repository.path), "log", "-z", "--topo-order", "--reverse"]
+    result = run_process([*git, "--no-show-signature", "--format=%H%x00%s%x00%b", f"{good}..{bad}", "--"])
+    words = result.stdout.decode("utf-8", "replace").split("\0") if result.exit_code == 0 else []
     found = []
-    for entry in result.stdout.split(MARK)[1:] if result.exit_code == 0 else ():
-        commit, title, body = entry.decode("utf-8", "replace").split("\0", 2)
+    for commit, title, body in zip(words[::3], words[1::3], words[2::3], strict=False):  # the last is behind the end
         trailer = TRAILER.search(body)
-        found.append(Titled(commit, title, trailer[1] if trailer else ""))
+        found.append(Titled(commit, title[:TITLE_CHARACTERS], trailer[1] if trailer else ""))
     return tuple(found)
 
 

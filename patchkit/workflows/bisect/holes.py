@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.environment.native import Native
 from patchkit.environment.open import prepare_native
-from patchkit.errors import BuildFailed
-from patchkit.pipeline import Question, environment_request, judge, native_request, patch_tree, skip_verdict
+from patchkit.errors import BuildFailed, PatchConflict
+from patchkit.pipeline import Question, environment_request, judge, native_request, patch_tree, skip_verdict, source_of
 from patchkit.recipe.model import ChangeCherryPick
 from patchkit.source.commit import Commit
 from patchkit.tools.cache import digest_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from patchkit.workflows.bisect.subject import CommitSubject
 
 FixUp = tuple[str, ...]  # commits that are carried together, in this order
+LASTING = {Reason.CONFLICT, Reason.BUILD_FAILED, Reason.NO_PAIR}  # the next run cannot answer otherwise
 TRANSIENT = {Reason.INFRASTRUCTURE, Reason.FLAKY}  # no repair mends these: the same commit may answer the next time
 
 
@@ -36,19 +37,27 @@ def judge_mended(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict
     if plain.answer is not Answer.SKIP or plain.reason in TRANSIENT:
         return plain
     told, seconds, build_seconds = [plain.detail], plain.duration_seconds, plain.build_seconds
+    reason = plain.reason
     for fix_up in _missing(subject, commit):
         found = judge_with(subject, commit, fix_up, fresh)
         seconds, build_seconds = seconds + found.duration_seconds, build_seconds + found.build_seconds
+        if found.answer is not Answer.SKIP:
+            subject.holes.setdefault(commit.id, plain)
         if found.answer is not Answer.SKIP or found.reason is Reason.INFRASTRUCTURE:
             return replace(found, duration_seconds=seconds, build_seconds=build_seconds)
         told.append(f"with {name_fix_up(fix_up)}: {found.reason}: {found.detail}")
-    return replace(plain, detail="; ".join(told), duration_seconds=seconds, build_seconds=build_seconds)
+        if reason is Reason.BUILD_FAILED:  # commits that share the build fail as well, unless they take a fix-up
+            reason = found.reason
+    detail = "; ".join(told)
+    return replace(plain, reason=reason, detail=detail, duration_seconds=seconds, build_seconds=build_seconds)
 
 
-def judge_with(subject: CommitSubject, commit: Commit, fix_up: FixUp, fresh: bool) -> Verdict:
-    """Return the verdict at a commit with a fix-up carried onto it, before the series."""
-    overlaid = _overlaid(subject, commit, fix_up)
-    question = Question(commit, subject.issue, subject.repro, overlaid.series, fresh)
+def judge_with(
+    subject: CommitSubject, commit: Commit, fix_up: FixUp, fresh: bool, pair: Commit | None = None
+) -> Verdict:
+    """Return the verdict at a commit with a fix-up carried onto it; beside `pair` where one is given."""
+    overlaid = carry_onto(subject, commit, fix_up)
+    question = Question(commit, subject.issue, subject.repro, overlaid.series, fresh, pair)
     return replace(judge(overlaid.opened, question), series=subject.series, fix_up=fix_up)
 
 
@@ -72,17 +81,25 @@ def prepare_mended(subject: CommitSubject, commit: Commit) -> Native | None:
         return _prepare(subject, commit)
     except BuildFailed as error:
         _note_hole(subject, commit, skip_verdict(_question(subject, commit), "", Reason.BUILD_FAILED, error.message))
+        conflicts = []
         for fix_up in _missing(subject, commit):
             try:
-                if (native := _prepare(_overlaid(subject, commit, fix_up), commit)) is not None:
+                if (native := _prepare(carry_onto(subject, commit, fix_up), commit)) is not None:
                     return native
+                conflicts.append(fix_up)
             except BuildFailed:
                 continue
+        if conflicts:  # those that share the build may take them
+            names = ", ".join(name_fix_up(fix_up) for fix_up in conflicts)
+            raise PatchConflict(f"{error.message}; what does not apply: {names}") from error
         raise
 
 
 def _judge_plain(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict:
-    """Return the verdict at a commit as it is; where there are fix-ups a skip is not asked for twice."""
+    """Return the verdict at a commit as it is; where there are fix-ups a skip is not asked for twice.
+
+    Where runs may err, only if the next would be one, too.
+    """
     question = replace(_question(subject, commit), fresh=fresh)
     if not subject.fix_ups:
         return judge(subject.opened, question)
@@ -90,7 +107,8 @@ def _judge_plain(subject: CommitSubject, commit: Commit, fresh: bool) -> Verdict
     if known is not None:
         return skip_verdict(question, known.tree if known.commit == commit.id else "", known.reason, known.detail)
     verdict = judge(subject.opened, question)
-    if verdict.answer is Answer.SKIP and verdict.reason not in TRANSIENT:
+    holds = not (subject.flaky or subject.measures)
+    if verdict.answer is Answer.SKIP and (verdict.reason in LASTING or (holds and verdict.reason not in TRANSIENT)):
         _note_hole(subject, commit, verdict)
     return verdict
 
@@ -121,21 +139,22 @@ def _missing(subject: CommitSubject, commit: Commit) -> Iterator[FixUp]:
     for fix_up in filter(None, wanted):
         before, after = (
             patch_tree(one.opened, commit, one.series, subject.issue.slug).patched
-            for one in (subject, _overlaid(subject, commit, fix_up))
+            for one in (subject, carry_onto(subject, commit, fix_up))
         )
         if after is None or before is None or after.id != before.id:
             yield fix_up
 
 
-def _overlaid(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> CommitSubject:
+def carry_onto(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> CommitSubject:
     """Return the search with a fix-up before the series, as far as it is about what a commit has."""
-    repository, tree, change = subject.source.repository, subject.source.tree(commit).id, []
+    source = source_of(subject.opened, commit.upstream)
+    repository, tree, change = source.repository, source.tree(commit).id, []
     for one in fix_up:
         record = repository.read_commit(one)
         deltas = repository.diff(repository.read_commit(record.parents[0]).tree, record.tree)
         moot = [d.path for d in deltas if d.old is not None and repository.entry(tree, d.path) is None]
         change.append(ChangeCherryPick(cherry_pick=one, exclude=tuple(f"/{glob.escape(path)}" for path in moot)))
-    opened, series = with_changes(subject.opened, subject.series, subject.source.upstream, change)
+    opened, series = with_changes(subject.opened, subject.series, source.upstream, change)
     return replace(subject, opened=opened, series=series, fix_ups=(), holes={})
 
 

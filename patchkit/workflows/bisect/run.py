@@ -214,7 +214,10 @@ def _with_ends(request: BisectRequest, told: GitLog | None) -> BisectRequest:
 def _told_nodes(
     toolkit: Toolkit, request: BisectRequest, subject: Subject, told: GitLog | None
 ) -> tuple[tuple[str, str], ...]:
-    """Return nodes and answers of a git log; the ends are asked anew whatever it says of them."""
+    """Return nodes and answers of a git log; the ends are asked anew whatever it says of them.
+
+    So are skips where there are fix-ups: git had none.
+    """
     if told is None:
         return ()
     if subject.about()["axis"] != "commits":
@@ -227,7 +230,8 @@ def _told_nodes(
             f"{request.from_git_log}: {outside} of its marks lie outside the range: not used",
             "only whole ids of commits between the ends count",
         )
-    return tuple((mark.revision, mark.answer) for mark in inside if mark.revision != graph.bad)
+    kept = (mark for mark in inside if mark.answer != "skip" or not request.fix_up)
+    return tuple((mark.revision, mark.answer) for mark in kept if mark.revision != graph.bad)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from patchkit.workflows.bisect.culprit.control import (
     judge_control,
 )
 from patchkit.workflows.bisect.culprit.doubts import find_doubts
-from patchkit.workflows.bisect.culprit.revert import can_revert, judge_reverted
+from patchkit.workflows.bisect.culprit.revert import judge_reverted
 from patchkit.workflows.bisect.culprit.trial import count_reverts, trial_document
 from patchkit.workflows.bisect.journal.builds import builds_event
 from patchkit.workflows.bisect.journal.events import (
@@ -40,7 +40,7 @@ from patchkit.workflows.bisect.journal.events import (
 )
 from patchkit.workflows.bisect.remote import Remote
 from patchkit.workflows.bisect.request import Tell
-from patchkit.workflows.bisect.subject import Subject
+from patchkit.workflows.bisect.subject import CommitSubject, Subject
 
 GO_ON = "the same command with --exhaustive tries the suspects that were left"
 RETRIES = 2  # of a probe that the machine spoiled: a third failure in a row is no accident
@@ -197,7 +197,7 @@ class Session:
     def _compare(self, culprit: str) -> None:
         """Judge culprit and parents with the fix-ups that the others were told with; what is known is not run again."""
         subject = self.subject
-        if not can_revert(subject):
+        if not isinstance(subject, CommitSubject):
             return
         for control in self._controls(culprit):
             while count_controls(subject.graph, self.events, control, self._view().settings):

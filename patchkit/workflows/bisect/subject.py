@@ -184,7 +184,8 @@ class CommitSubject:
     def _offer(self, document: Mapping[str, Any]) -> str:
         """Return how to carry what ended a hole back onto it; '' where no tested commit follows the skipped ones."""
         skipped = set(document["skipped"])
-        suspects = [suspect["node"] for suspect in document["candidates"] if suspect["commit"]]  # that were probed
+        known = not document["untested"]
+        suspects = [one["node"] for one in document["candidates"] if one["commit"] or known]  # with an answer
         after = [node for node in suspects if node not in skipped and skipped & set(self.graph.parents[node])]
         if self.source.kind != "git" or self.axis not in ("commits", "pair") or not after:
             return ""

@@ -30,7 +30,7 @@ def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
     flaky = request.flaky or repro.flaky
     subject = CommitSubject(
         *(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky),
-        fix_ups=tuple(_read_fix_up(source, text) for text in request.fix_up),
+        fix_ups=tuple(dict.fromkeys(_read_fix_up(source, text) for text in request.fix_up)),
     )
     return pair_with(subject, request.pin) if axis == "pair" else subject
 
@@ -46,7 +46,7 @@ def _read_fix_up(source: Source, text: str) -> FixUp:
     for commit in commits:
         if not source.repository.read_commit(commit.id).parents:
             raise RequestError(f"--fix-up {text}: {commit.name} begins the history: it changes nothing")
-    return tuple(commit.id for commit in commits)
+    return tuple(dict.fromkeys(commit.id for commit in commits))
 
 
 def _refuse_strange(request: BisectRequest) -> None:

@@ -9,15 +9,16 @@ are guilty.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from patchkit.errors import RequestError
-from patchkit.pipeline import Question, judge
+from patchkit.pipeline import patch_tree
 from patchkit.source.commit import Commit
 from patchkit.source.pins import Paired, Pairing, Prefer
 from patchkit.tools.cache import digest_of
 from patchkit.verdict.verdict import Verdict
+from patchkit.workflows.bisect.holes import FixUp, carry_onto, judge_with
 from patchkit.workflows.bisect.subject import CommitSubject, Subject, make_graph
 
 
@@ -37,7 +38,7 @@ class PairSubject(CommitSubject):
         """Return what the culprit and its parent are paired with, and which line says so."""
         if document["first_bad"] is None:
             return {}
-        before, culprit = self._pairs(document["first_bad"])
+        before, culprit = self._pairs(document)
         named = {"before": _describe(before), "culprit": _describe(culprit)}
         return {"pair": {"upstream": self.pairing.name, **named}}
 
@@ -45,11 +46,11 @@ class PairSubject(CommitSubject):
         """Return the range of the other upstream behind the culprit, when that moves its pin."""
         if document["first_bad"] is None:
             return ""
-        old, new = self._pairs(document["first_bad"])
+        old, new = self._pairs(document)
         if old is None or new is None or old.commit.id == new.commit.id:
             return ""
         culprit = self.source.resolve(document["first_bad"])
-        return self._drill(culprit, (old, new))
+        return self._drill(culprit, (old, new), _carried(document))
 
     @property
     def key(self) -> str:
@@ -61,13 +62,19 @@ class PairSubject(CommitSubject):
         parents = self.source.repository.read_commit(commit).parents
         return self.source.resolve(parents[0]) if parents else None
 
-    def _pairs(self, culprit: str) -> tuple[Paired | None, Paired | None]:
-        """Return what the culprit's parent is paired with, and what itself is."""
-        parent = self._parent(culprit)
-        before = None if parent is None else self.pairing.find(parent)
-        return before, self.pairing.find(self.source.resolve(culprit))
+    def _pairs(self, document: Mapping[str, Any]) -> tuple[Paired | None, Paired | None]:
+        """Return what the culprit's parent was judged beside, and what itself was."""
+        carried, parent = _carried(document), self._parent(document["first_bad"])
+        before = None if parent is None else self._pair_of(parent, carried)
+        return before, self._pair_of(self.source.resolve(document["first_bad"]), carried)
 
-    def _drill(self, culprit: Commit, pins: tuple[Paired, Paired]) -> Subject | str:
+    def _pair_of(self, commit: Commit, carried: Mapping[str, FixUp]) -> Paired | None:
+        """Return what a commit is paired with, as its series and what is carried onto it leave the pin."""
+        subject = carry_onto(self, commit, carried[commit.id]) if commit.id in carried else self
+        patched = patch_tree(subject.opened, commit, subject.series, self.issue.slug).patched
+        return self.pairing.find(commit, patched.id if patched else "")
+
+    def _drill(self, culprit: Commit, pins: tuple[Paired, Paired], carried: Mapping[str, FixUp]) -> Subject | str:
         """Return the range between two pins beside the culprit; where that cannot be searched, why."""
         old, new = (paired.commit for paired in pins)
         source = self.opened.paired.holder(new)
@@ -84,24 +91,40 @@ class PairSubject(CommitSubject):
             **{**own, "source": source, "axis": axis, "good": old, "bad": new, "graph": graph, "fix_ups": ()},
             fixed=culprit,
             other=self._parent(culprit.id),
+            carried=carried,
         )
+
+    def _command(self, good: str, bad: str, axis: str) -> list[str]:
+        """Return the words of a bisect of the same issue in git, which pin counts included."""
+        pin = [] if self.pairing.prefer == "newest" else ["--pin", self.pairing.prefer]
+        return [*super()._command(good, bad, axis), *pin]
 
 
 @dataclass(frozen=True)
 class DrillSubject(CommitSubject):
-    """Commits of the other upstream, each beside one fixed commit; `other` is fixed next, should nothing turn."""
+    """Commits of the other upstream, each beside one fixed commit; `other` is fixed next, should nothing turn.
+
+    `carried` are the fix-ups that fixed commits cannot be told without.
+    """
 
     fixed: Commit
     other: Commit | None
+    carried: Mapping[str, FixUp] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def fix_up(self) -> FixUp:
+        """Return what is carried onto the fixed commit."""
+        return self.carried.get(self.fixed.id, ())
 
     def about(self) -> dict[str, Any]:
         """Return what every document says of it, and what is fixed."""
-        return {**super().about(), "fixed": {"upstream": self.fixed.upstream, "commit": self.fixed.id}}
+        fixed = {"upstream": self.fixed.upstream, "commit": self.fixed.id}
+        return {**super().about(), "fixed": {**fixed, **({"fix_up": list(self.fix_up)} if self.fix_up else {})}}
 
     def ask(self, node: str, fresh: bool) -> Verdict:
         """Return the verdict on the fixed commit beside one of the range, as that one's."""
         pair = self.source.resolve(node)
-        verdict = judge(self.opened, Question(self.fixed, self.issue, self.repro, self.series, fresh, pair))
+        verdict = judge_with(self, self.fixed, self.fix_up, fresh, pair)
         return replace(verdict, at=pair.name, commit=pair.id, pair=self.fixed.id)
 
     def touching(self, loaded: Collection[str]) -> Collection[str]:
@@ -120,6 +143,8 @@ class DrillSubject(CommitSubject):
             return super().inside(document)
         if self.other is not None:
             return replace(self, fixed=self.other, other=None)
+        if "cannot be told" in document["message"]:
+            return f"{self.source.upstream} cannot be searched alone: {document['message']}"
         return (
             f"{self.source.upstream} alone brings no turn: the culprit's own changes do, beside the pin that it moves"
         )
@@ -127,7 +152,7 @@ class DrillSubject(CommitSubject):
     @property
     def key(self) -> str:
         """Name the question by what the answers depend on, the fixed commit included."""
-        return digest_of([super().key, self.fixed.id])[:32]
+        return digest_of([super().key, self.fixed.id, *self.fix_up])[:32]
 
 
 def pair_with(subject: CommitSubject, prefer: Prefer) -> PairSubject:
@@ -136,6 +161,12 @@ def pair_with(subject: CommitSubject, prefer: Prefer) -> PairSubject:
     own = {field.name: getattr(subject, field.name) for field in fields(CommitSubject)}
     own |= {"opened": opened, "repro": subject.repro.model_copy(update={"pair": True})}
     return PairSubject(**own, pairing=opened.paired.open(subject.source.upstream))
+
+
+def _carried(document: Mapping[str, Any]) -> dict[str, FixUp]:
+    """Return what the culprit and its parent were told with, where they cannot be told as they are."""
+    told = (document["confirmation"] or {}).get("carried", ())
+    return {node: tuple(fix_up) for node, fix_up in reversed(told)}
 
 
 def _describe(paired: Paired | None) -> dict[str, Any] | None:

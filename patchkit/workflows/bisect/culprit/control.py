@@ -13,7 +13,6 @@ from typing import Any
 from patchkit.errors import StoreFailure
 from patchkit.search import CommitGraph, Settings
 from patchkit.verdict.verdict import Reason
-from patchkit.workflows.bisect.culprit.revert import can_revert
 from patchkit.workflows.bisect.culprit.trial import count_reverts, fix_ups_of
 from patchkit.workflows.bisect.holes import FixUp, judge_with, lacks, name_fix_up
 from patchkit.workflows.bisect.journal.events import Event
@@ -31,7 +30,7 @@ class Control:
 
 def find_controls(subject: Subject, events: Sequence[Event], culprit: str) -> tuple[Control, ...]:
     """Return what is to be compared; nothing where no fix-up took part."""
-    if not can_revert(subject) or not subject.fix_ups:
+    if not isinstance(subject, CommitSubject) or not subject.fix_ups:
         return ()
     parents = subject.graph.parents.get(culprit, ())
     told = {node: fix_ups_of(events, node) for node in (culprit, *parents)}
@@ -87,7 +86,7 @@ def find_false_fix_up(events: Sequence[Event], controls: Sequence[Control]) -> s
     """Return what a control says against the answer; '' when none does."""
     for control in controls:
         answers = [event["answer"] for event in control_events(events, control)]
-        told = "bad" if "bad" in answers else next(iter(answers), "skip")
+        told = next((answer for answer in ("bad", "skip", "good") if answer in answers), "skip")
         if told not in (control.expected, "skip"):
             node, name = control.node[:12], name_fix_up(control.fix_up)
             turned = "brings the fault" if told == "bad" else "mends it"
@@ -96,12 +95,20 @@ def find_false_fix_up(events: Sequence[Event], controls: Sequence[Control]) -> s
 
 
 def find_unproven(events: Sequence[Event], controls: Sequence[Control]) -> list[dict[str, Any]]:
-    """Return a warning for each control that said nothing."""
+    """Return a warning for each control that said nothing; none where those of the other side said all.
+
+    The culprit and a parent need one fix-up in common: what each was told with besides need not fit the other.
+    """
+    runs = {control: control_events(events, control) for control in controls}
+    sides: dict[str, list[bool]] = {}
+    for control, seen in runs.items():
+        sides.setdefault(control.expected, []).append(bool(seen) and all(e["answer"] == control.expected for e in seen))
     found = []
     for control in controls:
-        runs = control_events(events, control)
-        if runs and all(event["answer"] == "skip" for event in runs):
-            why = f"{runs[0]['reason']}: {runs[0]['detail']}"
+        skip = next((event for event in runs[control] if event["answer"] == "skip"), None)
+        other = sides.get({"bad": "good", "good": "bad"}[control.expected], [])
+        if skip and not (other and all(other)):
+            why = f"{skip['reason']}: {skip['detail']}"
             message = (
                 f"{control.node[:12]} cannot be told with {name_fix_up(control.fix_up)} ({why}): whether that fix-up "
                 "is innocent is not known"
