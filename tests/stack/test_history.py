@@ -48,6 +48,23 @@ def test_a_revert_takes_back_one_commit_and_keeps_what_came_after(git: GitReposi
     assert files["x.py"] == numbered(40, {30: "dreißig\n"})
 
 
+NAMED = "def {0}(x):\n    first = x\n    second = x\n    third = {1}\n    fourth = x\n    return third\n"
+
+
+def test_what_is_merged_into_another_function_is_for_review(git: GitRepository) -> None:
+    git.commit({"f.py": NAMED.format("check", "x")})
+    fix = git.commit({"f.py": NAMED.format("check", "x + 1")})
+    git.commit({"f.py": NAMED.format("check", "x + 1") + "y = 1\n"})
+    assert bring(git, ChangeRevert(revert=fix))[0].outcome is Outcome.MERGED
+    git.commit({"f.py": NAMED.format("verify", "x + 1")})
+    attempt, files = bring(git, ChangeRevert(revert=fix))
+    assert (attempt.outcome, attempt.detail) == (
+        Outcome.REVIEW,
+        "merged, but f.py: changes verify, which the patch does not (it changes check)",
+    )
+    assert files["f.py"] == NAMED.format("verify", "x + 1")
+
+
 def test_a_revert_of_what_is_not_there_is_already_upstream(git: GitRepository) -> None:
     fault = git.commit({"x.py": numbered(40, TEN)})
     git.commit({"x.py": numbered(40)}, "take it back")

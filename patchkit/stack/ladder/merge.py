@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from patchkit.stack.ladder.attempt import Attempt, FileResult, HunkResult, HunkState
 from patchkit.stack.ladder.exact import apply_file
-from patchkit.stack.ladder.view import View
+from patchkit.stack.ladder.view import REGULAR, View
 from patchkit.stack.lineage.lineage import Image, Images
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.patch.model import FilePatch
@@ -22,7 +22,10 @@ LISTED = 5  # files of a conflict named in the detail
 
 
 def merge_change(repository: Repository, tree: str, before: str, after: str) -> Attempt:
-    """Bring the change from tree `before` to tree `after` onto `tree`. Nothing new in it: already upstream."""
+    """Bring the change from tree `before` to tree `after` onto `tree`. Nothing new in it: already upstream.
+
+    Where a file is merged, the gate looks at it as at that of a diff: what it objects to is for review.
+    """
     tree = repository.settle(tree)  # it is compared below
     merged = repository.merge_trees(before, tree, after)
     if merged.tree is None:
@@ -33,8 +36,26 @@ def merge_change(repository: Repository, tree: str, before: str, after: str) -> 
         return Attempt(Outcome.CONFLICT, METHOD, detail, tree, files)
     if merged.tree == tree:
         return Attempt(Outcome.ALREADY_UPSTREAM, METHOD, "the merge changes nothing", tree)
+    if complaint := _check_trees(repository, (before, after), (tree, merged.tree)):
+        return Attempt(Outcome.REVIEW, METHOD, f"merged, but {complaint}", tree)
     count = len(repository.diff(tree, merged.tree))
     return Attempt(Outcome.MERGED, METHOD, f"{count} file{'s' if count != 1 else ''}", merged.tree)
+
+
+def _check_trees(repository: Repository, change: tuple[str, str], landing: tuple[str, str]) -> str:
+    """Return what speaks against the files of a merge, '' when nothing; those that no other side changed are exact."""
+    for delta in repository.diff(*change):
+        there, made = (repository.entry(tree, delta.path) for tree in landing)
+        entries = (delta.old, delta.new, there, made)
+        if not all(entry is not None and entry.mode in REGULAR for entry in entries):
+            continue
+        blobs = [entry.blob for entry in entries if entry is not None]
+        if blobs[2] in {blobs[0], blobs[3]}:
+            continue
+        old, new, ours, result = map(repository.read_blob, blobs)
+        if complaint := check_scope((old, new), (ours, result), delta.path.endswith(".py")):
+            return f"{delta.path}: {complaint}"
+    return ""
 
 
 def merge_file(view: View, file: FilePatch, images: Images) -> FileResult:
