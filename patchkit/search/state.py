@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard, get_args
 
 Seen = Literal["good", "bad", "skip"]
+SLIPS = 3  # skips in a row after which no further run is expected to answer
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class State:
     def skipped(self) -> tuple[str, ...]:
         """Return the nodes at which nothing but skips was seen."""
         return tuple(node for node, seen in self.observations.items() if all(run.answer == "skip" for run in seen))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Return the nodes that cannot be told any more: nothing but skips was seen, or only skips of late."""
+        return tuple(
+            node for node, seen in self.observations.items() if all(run.answer == "skip" for run in seen[-SLIPS:])
+        )
 
     def fresh_runs(self, node: str, answer: Seen) -> int:
         """Count the fresh runs at a node with this answer."""

@@ -64,6 +64,23 @@ def test_a_good_end_that_is_bad_already_is_told() -> None:
     assert hits >= 19
 
 
+@pytest.mark.parametrize("metric", [False, True])
+@pytest.mark.parametrize("lost", ["c0", "c5", "c6", "c10"])
+def test_a_commit_that_only_skips_after_it_had_answered_ends_no_search_in_a_loop(lost: str, metric: bool) -> None:
+    graph, events = line(10, 6).graph, []
+    how = Settings(flaky=not metric, metric=metric)
+    while isinstance(decision := decide(graph, fold(events), how), Probe):
+        for node in decision.nodes:
+            is_bad = graph.index.get(node, -1) >= graph.index["c6"]
+            slips = node == lost and any(event["node"] == lost for event in events)
+            value = 20.0 + len(events) % 3 if is_bad else 10.0 + len(events) % 3
+            answer = "skip" if slips else "bad" if is_bad else "good"
+            event = {"event": "probe", "node": node, "answer": answer, "fresh": True}
+            events.append({**event, "value": None if slips or not metric else value})
+        assert len(events) < 200
+    assert isinstance(decision, Contradiction) or "c6" in {one.node for one in decision.candidates}
+
+
 def test_a_bad_end_that_never_fails_is_told_after_few_runs() -> None:
     decision, runs = run(World(chain(50), "c50", "none"), (0.2, 0.0), 1)
     assert isinstance(decision, Contradiction)

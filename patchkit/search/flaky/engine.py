@@ -94,7 +94,7 @@ def _check_ends(graph: CommitGraph, state: State, posterior: Posterior, settings
         (graph.good, "good", "choose an older good end"),
         (graph.bad, "bad", "choose a newer bad end"),
     ):
-        if node in state.skipped:
+        if node in (state.lost if settings.metric else state.skipped):
             message = f"the {word} end {node} cannot be told: {state.reason(node) or 'skipped'}"
             return Contradiction(message, f"choose another {word} end, close to this one", (node,))
         if not settings.metric and word == "bad" and _never_fails(graph, state, posterior.model):
@@ -145,11 +145,12 @@ def _fewest(posterior: Posterior, confidence: float) -> int:
 
 def _chances(graph: CommitGraph, state: State) -> dict[str, float]:
     """Return the nodes that can be run, with the chance that they can be tested: 1 where a run was no skip."""
-    skipped = set(state.skipped)
+    skipped, lost = set(state.skipped), set(state.lost)
     known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
     likely = testable(len(graph.nodes), known)
-    chances = {node: likely[at] for at, node in enumerate(graph.nodes) if node not in skipped}
-    return {graph.good: 1.0, **chances} | {node: 1.0 for node in state.observations if node not in skipped}
+    chances = {graph.good: 1.0, **{node: likely[at] for at, node in enumerate(graph.nodes)}}
+    chances |= dict.fromkeys(state.observations, 1.0)
+    return {node: chance for node, chance in chances.items() if node not in lost}
 
 
 def _answer(graph: CommitGraph, state: State, posterior: Posterior, *, confirmed: bool) -> Answer:
