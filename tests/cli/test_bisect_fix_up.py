@@ -41,3 +41,10 @@ def test_what_is_no_commit_is_told_before_anything_runs(tmp_path: Path, capsys: 
     assert run([*words, "--fix-up=--output=x"]) == 128
     assert "--output=x" in capsys.readouterr().err
     assert world.runs == []
+
+
+def test_a_fix_up_that_the_good_end_has_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world, commits = grown(tmp_path, hole(4, 0, 0, 3))
+    words = ["bisect", str(world.recipe), "--good", commits[2], "--bad", "main", "--source", "git"]
+    assert run([*words, "--fix-up", commits[1]]) == 0
+    assert f"{commits[2][:12]} has it already" in capsys.readouterr().err

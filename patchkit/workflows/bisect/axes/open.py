@@ -8,7 +8,7 @@ from patchkit.source.source import Source
 from patchkit.workflows.bisect.axes.dependency import PREFIX, open_dependency
 from patchkit.workflows.bisect.axes.pair import pair_with
 from patchkit.workflows.bisect.axes.patches import AXIS as PATCHES
-from patchkit.workflows.bisect.holes import FixUp
+from patchkit.workflows.bisect.holes import FixUp, lacks, name_fix_up
 from patchkit.workflows.bisect.request import BisectRequest
 from patchkit.workflows.bisect.subject import CommitSubject, Subject, choose_issue, make_graph
 
@@ -32,6 +32,10 @@ def open_subject(opened: OpenedRecipe, request: BisectRequest) -> Subject:
         *(request.recipe, opened, issue, repro, source, axis, request.series, good, bad, graph, flaky),
         fix_ups=tuple(dict.fromkeys(_read_fix_up(source, text) for text in request.fix_up)),
     )
+    for fix_up in subject.fix_ups:
+        if not lacks(subject, good, fix_up):
+            what = f"--fix-up {name_fix_up(fix_up)}: {good.name} has it already"
+            opened.toolkit.progress.warn(what, "it is carried onto side branches that lack it, and nowhere else")
     return pair_with(subject, request.pin) if axis == "pair" else subject
 
 
