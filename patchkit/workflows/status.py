@@ -17,7 +17,7 @@ from patchkit.source.source import FactSettings, Preference, Source
 from patchkit.stack.lineage.breaker import Touch
 from patchkit.stack.lineage.lineage import Lineage
 from patchkit.stack.series import StackPatch, freeze_pulls, load_series
-from patchkit.stack.status.examine import examine_series
+from patchkit.stack.status.examine import commit_at, examine_series
 from patchkit.stack.status.model import RefStatus
 from patchkit.stack.status.window import DryRun, Window, find_window, with_required
 from patchkit.tools.cache import digest_file
@@ -87,6 +87,7 @@ def tell_status(toolkit: Toolkit, request: StatusRequest) -> StatusReport:
     if request.first_conflict:
         good = ends[0] if ends else _own(subject)
         conflicts = [one for ref in found for one in _first_conflicts(toolkit, subject, good, ref)]
+        conflicts = [_within(subject, one, ends[1], windows) if ends else one for one in conflicts]
     return StatusReport(found, windows, tuple(conflicts))
 
 
@@ -157,6 +158,19 @@ def _first_conflicts(toolkit: Toolkit, subject: _Subject, good: Commit, ref: Ref
     history = subject.source.history(good, ref.commit)
     toolkit.progress.step(f"first conflict in {len(history)} commits")
     return [_bisect(run, index, history, (good.id, ref.commit)) for index in failing]
+
+
+def _within(subject: _Subject, found: FirstConflict, end: Commit, windows: Sequence[Window]) -> FirstConflict:
+    """Return the first conflict of a patch that the begin of the range is too old for: behind where it applied last."""
+    window = next((window for window in windows if window.patch == found.patch), None)
+    standing = [one for one in window.segments if one.outcome.stands] if window else []
+    repository = subject.source.repository
+    if found.by or found.at != end.name or not standing or not repository.is_ancestor(standing[-1].first, end.id):
+        return found
+    index = [patch.name for patch in subject.series].index(found.patch)
+    good = commit_at(subject.source, standing[-1].first)
+    history = subject.source.history(good, end)
+    return _bisect(_dry_run(subject, subject.series, end), index, history, (good.id, end))
 
 
 def _bisect(run: DryRun, index: int, history: Mapping[str, tuple[str, ...]], ends: tuple[str, Commit]) -> FirstConflict:

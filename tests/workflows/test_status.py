@@ -81,6 +81,15 @@ def test_a_patch_that_never_stood_has_no_first_conflict(
     assert "nothing to find" in found.detail
 
 
+def test_the_first_conflict_of_a_range_that_begins_too_early_is_the_one_behind_where_it_applied(
+    upstream: GitRepository, status: Callable[..., StatusReport]
+) -> None:
+    commits = history(upstream)
+    (found,) = status(span=f"{commits[0]}..main", first_conflict=True).first_conflicts
+    assert found.by is not None
+    assert (found.by.commit, found.last_good) == (commits[6], commits[5])
+
+
 def test_a_range_tells_from_where_to_where_a_patch_applies(
     upstream: GitRepository, status: Callable[..., StatusReport]
 ) -> None:

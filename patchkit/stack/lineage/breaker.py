@@ -49,7 +49,7 @@ class Trial:
     file: FilePatch
     hunk: Hunk
     image: Image | None
-    known: dict[str, bool] = field(default_factory=dict)
+    known: dict[str, HunkState | None] = field(default_factory=dict)
 
     def broken_by(self) -> Touch | None:
         """Return the newest commit before which the hunk landed, and after which it did not."""
@@ -94,22 +94,27 @@ class Trial:
 
     def lands(self, blob: str) -> bool:
         """Return whether the hunk, alone, lands on a content by any rung, or is there already."""
+        return self.landing(blob) is not None
+
+    def landing(self, blob: str) -> HunkState | None:
+        """Return how the hunk, alone, lands on a content; None when it does not."""
         if blob not in self.known:
             data = self.lineage.read(blob) if blob else None
-            self.known[blob] = data is not None and self._lands_on(data)
+            self.known[blob] = None if data is None else self._land_on(data)
         return self.known[blob]
 
-    def _lands_on(self, data: bytes) -> bool:
+    def _land_on(self, data: bytes) -> HunkState | None:
         single = replace(self.file, hunks=(self.hunk,))
-        if place_hunks(data, single.hunks).hunks[0].state is not HunkState.FAILED:
-            return True
+        exact = place_hunks(data, single.hunks).hunks[0].state
+        if exact is not HunkState.FAILED:
+            return exact
         image = _image_of(self.image, self.hunk)
         if image is not None and image.named:
             merged = merge_lines(self.lineage.repository, image.before, data, image.after)
             python = self.file.path.endswith(".py")
             if merged is not None and not check_scope((image.before, image.after), (data, merged), python):
-                return True
-        return anchor_content(single, data, image) is not None
+                return HunkState.MERGED
+        return HunkState.ANCHORED if anchor_content(single, data, image) is not None else None
 
 
 def find_departure(lineage: Lineage, path: str) -> Departure:

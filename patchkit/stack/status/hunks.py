@@ -20,6 +20,8 @@ from patchkit.tools.git.objects import Repository
 
 AROUND = 3  # lines of the tree shown before and after where a hunk belongs
 
+UNPLACED = {HunkAnswer.SUPERSEDED, HunkAnswer.TOO_OLD, HunkAnswer.CONFLICT}
+
 _PLAIN = {
     HunkState.MERGED: HunkAnswer.MERGED,
     HunkState.ANCHORED: HunkAnswer.ANCHORED,
@@ -57,7 +59,7 @@ class Examiner:
             for found, hunk in zip(result.hunks, file.hunks, strict=False):
                 status = self._hunk(Patch(patch.header, (file,)), found, hunk, images)
                 hunks.append(status)
-                if found.state is HunkState.FAILED and status.answer is not HunkAnswer.UPSTREAM and not self.taken:
+                if status.answer in UNPLACED and not self.taken:
                     conflicts.append(self._record(file, status, hunk, images))
         return tuple(map(self._released, hunks)), tuple(conflicts)
 
@@ -101,9 +103,12 @@ class Examiner:
             return replace(status, answer=HunkAnswer.UPSTREAM, by=by, detail="")
         return self._failed(status, Trial(self.lineage, file, hunk, images.get(file.line)))
 
-    @staticmethod
-    def _failed(status: HunkStatus, trial: Trial) -> HunkStatus:
-        """Say why a hunk has no place: lines that were changed since, or that come later."""
+    def _failed(self, status: HunkStatus, trial: Trial) -> HunkStatus:
+        """Say why a hunk has no place: lines that were changed since, or that come later; or that others hold it up."""
+        entry = self.repository.entry(self.tree, status.path)
+        alone = trial.landing(entry.blob) if entry is not None else None
+        if alone in {HunkState.MERGED, HunkState.ANCHORED}:
+            return replace(status, answer=_PLAIN[alone], line=0, detail="")
         if (by := trial.broken_by()) is not None:
             return replace(status, answer=HunkAnswer.SUPERSEDED, by=by)
         if (by := trial.lands_from()) is not None:

@@ -111,6 +111,20 @@ def test_lines_that_a_commit_changed_are_superseded_by_it(desk: Desk) -> None:
     assert "rstrip().lower()" in record.ours
 
 
+def test_a_hunk_that_would_land_without_the_others_is_no_conflict(desk: Desk) -> None:
+    upstream = desk.upstream
+    last = "    return name.isidentifier()"
+    text = upstream.text().replace(READ, STRIPPED).replace(last, "    return bool(name)")
+    diff = upstream.diff(upstream.patch({"x.py": text}))
+    upstream.edit("    if not name:", "    if name is None:", "in the context of the second hunk")
+    by = upstream.edit(READ, "            return stream.read().rstrip()\n", "strip the end")
+    status = desk.status(diff)
+    assert status.outcome is Outcome.CONFLICT
+    assert answers(status) == [("x.py", 1, HunkAnswer.SUPERSEDED), ("x.py", 2, HunkAnswer.MERGED)]
+    assert status.superseded_by == (Touch(by, "strip the end"),)
+    assert [record.hunk for record in status.conflicts] == [1]
+
+
 def test_a_tree_before_the_lines_came_is_too_old(desk: Desk) -> None:
     upstream = desk.upstream
     old = upstream.git.head()
