@@ -24,6 +24,7 @@ from patchkit.tools.git.lines import merge_lines
 from patchkit.tools.git.log import FileChange
 
 WITNESSES = 4  # files whose history is asked first; the others are looked at in the trees of the commits found
+UNREAD = 1 << 62  # a time: history that is not read yet is not asked for
 _NUMBER = re.compile(r"\(#(\d+)\)")
 
 
@@ -40,9 +41,11 @@ class Upstreamed:
 
 
 def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | None:
-    """Return the newest commit that took a patch whole, None when none did, or when it was taken back since.
+    """Return the commit that took a patch whole, None when none did, or when it was taken back since.
 
-    Only product files count, where the patch has some. Raises `StoreFailure` when history cannot be read.
+    Of several it is the first one since the patch was last taken back: later ones only put right what others had
+    changed in between. Only product files count, where the patch has some. Raises `StoreFailure` when history cannot
+    be read.
     """
     wanted = _wanted(lineage, patches)
     witnesses = [one for one in wanted if one.is_content]
@@ -51,15 +54,32 @@ def find_upstreamed(lineage: Lineage, patches: Sequence[Patch]) -> Upstreamed | 
         turns = 0
         for change in witness.turns():
             turns += 1
-            tree = lineage.repository.read_commit(change.commit).tree
-            if all(one.is_there_in(tree) for one in wanted):
+            if _is_whole(wanted, change):
                 if any(one.is_taken_back_after(change.time) for one in witnesses[:WITNESSES]):
                     return None
-                subject = lineage.repository.read_commit(change.commit).subject
-                return Upstreamed(change.commit, subject, _recognise(subject, patches))
+                commit = _first_of(witness, wanted, change).commit
+                subject = lineage.repository.read_commit(commit).subject
+                return Upstreamed(commit, subject, _recognise(subject, patches))
         if not turns:
             return None
     return None
+
+
+def _first_of(witness: _Wanted, wanted: Sequence[_Wanted], newest: FileChange) -> FileChange:
+    """Return the oldest commit that took a patch, and after which nobody took it back, in the history that is read."""
+    found = newest
+    for change in witness.turns(0 if witness.path in witness.lineage.changes else UNREAD):
+        if change.time < newest.time and _is_whole(wanted, change):
+            if any(one.is_taken_back_after(change.time) for one in wanted[:WITNESSES]):
+                break
+            found = change
+    return found
+
+
+def _is_whole(wanted: Sequence[_Wanted], change: FileChange) -> bool:
+    """Return whether all files are as the patch makes them after a commit."""
+    tree = wanted[0].lineage.repository.read_commit(change.commit).tree
+    return all(one.is_there_in(tree) for one in wanted)
 
 
 @dataclass
@@ -87,13 +107,13 @@ class _Wanted:
         last = self.files[-1]
         return bool(last.hunks or last.binary or last.moves or last.old_path is None or last.new_path is None)
 
-    def turns(self) -> Iterator[FileChange]:
+    def turns(self, since: int = 0) -> Iterator[FileChange]:
         """Yield the commits before which the file was not as the patch makes it, and after which it was; newest first.
 
-        What is older than the content that the patch was made for cannot have taken it.
+        What is older than the content that the patch was made for cannot have taken it. `since` is that of `recent`.
         """
         made_for = blob_id(self.image.before) if self.image else ""
-        for change in self.lineage.recent(self.path):
+        for change in self.lineage.recent(self.path, since):
             if made_for and change.new == made_for:
                 return
             if self._is_there(change.new) and not self._is_there(change.old) and self._moved_by(change):

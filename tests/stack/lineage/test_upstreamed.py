@@ -73,6 +73,16 @@ def test_a_patch_that_was_taken_back_is_not_upstream_until_it_is_taken_again(ups
     assert found.commit == again
 
 
+def test_who_put_right_what_others_had_changed_is_not_who_took_it(upstream: Upstream) -> None:
+    diff, took = take(upstream)
+    for other in ("stream.read().strip().lower()", "stream.read().strip().upper()"):
+        upstream.edit(STRIPPED, other, "change the line that it brought")
+        upstream.edit(other, STRIPPED, "change it back")
+    found = find(upstream, diff)
+    assert found is not None
+    assert (found.commit, found.how) == (took, "change")
+
+
 def test_a_patch_of_which_a_part_was_taken_is_not_upstream(upstream: Upstream) -> None:
     upstream.git.commit({"y.py": "y = 1\n"})
     carried = upstream.patch({"x.py": upstream.text().replace(READ, STRIPPED), "y.py": "y = 2\n"})
