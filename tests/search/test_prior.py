@@ -82,3 +82,22 @@ def test_a_culprit_that_is_not_favoured_costs_few_probes_more() -> None:
     misled = [probes(1000, culprit, [120, 481, 701]) for culprit in culprits]
     plain = [probes(1000, culprit, []) for culprit in culprits]
     assert statistics.mean(misled) <= statistics.mean(plain) + 5
+
+
+@settings(max_examples=200)
+@given(worlds(skips=False), st.data())
+def test_where_all_can_be_tested_a_prior_that_is_sure_ends_no_search_early(world: World, data: st.DataObject) -> None:
+    names = st.lists(st.sampled_from(sorted(world.parents)), unique=True, max_size=3)
+    clues = Clues(*(data.draw(names) for _ in range(4)))
+    found = search(world, Settings(prior=favour(world.graph, clues))).decision
+    assert isinstance(found, Answer)
+    assert [candidate.node for candidate in found.candidates] == [world.culprit]
+
+
+def test_what_is_nearly_sure_is_probed_nevertheless() -> None:
+    """By the prior no probe tells .04 bits, but without one no answer names the culprit."""
+    for broken in (frozenset[str](), frozenset({"c149", "c152", "c290"})):
+        world = World(chain(300), "c300", "c150", broken)
+        found = search(world, Settings(prior=favour(world.graph, Clues(["c150"], (), ["c150"], ["c150"])))).decision
+        assert isinstance(found, Answer)
+        assert {candidate.node for candidate in found.candidates} == {"c150", *(broken & {"c149"})}

@@ -118,7 +118,7 @@ def _search(graph: CommitGraph, state: State, settings: Settings, running: Colle
 def _why_no_further(graph: CommitGraph, state: State, settings: Settings, left: int) -> str:
     """Say why the suspects stay as they are: nothing is left to test, or no test is worth it."""
     untested = sum(name not in state.observations for name in graph.names(left))
-    wanted = least_bits(settings, left)
+    wanted = least_bits(graph, state, settings, left)
     if not untested or not wanted:
         return "only commits that cannot be tested are left"
     return (

@@ -10,7 +10,7 @@ see `costs.builds`). Otherwise the best node is that of most information a secon
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.search.costs import MOST_EXACT, Costs, Line, plan_builds
@@ -47,7 +47,8 @@ def choose_nodes(
     """Return the nodes to probe beside the running ones, best first; none when no node tells enough."""
     count = settings.slots - len(running)
     field = Field(cells, settings.prior)
-    ground = _survey(graph, state, replace(settings, least_bits=least_bits(settings, field.members)), running)
+    wanted = least_bits(graph, state, settings, field.members)
+    ground = _survey(graph, state, replace(settings, least_bits=wanted), running)
     if count > 1 or len(cells) > 1:
         ground = _thin(ground, field)
     chosen: list[int] = []
@@ -60,13 +61,16 @@ def choose_nodes(
     return _explain(ground, field, chosen)
 
 
-def least_bits(settings: Settings, suspects: int) -> float:
-    """Return what a probe must be expected to tell to be worth it.
+def least_bits(graph: CommitGraph, state: State, settings: Settings, suspects: int) -> float:
+    """Return what a probe must be expected to tell to be worth it: anything, unless a suspect cannot be tested.
 
     With several probes at once the one that ends first decides which are next, so where an early stop leaves the
     suspects would be chance. Tested to the end, a hole of skipped commits has one answer whatever the order.
     """
-    return 0.0 if settings.slots > 1 and suspects.bit_count() <= HOLE else settings.least_bits
+    if settings.slots > 1 and suspects.bit_count() <= HOLE:
+        return 0.0
+    in_hole = any(suspects >> graph.index[node] & 1 for node in state.skipped if node in graph.index)
+    return settings.least_bits if in_hole else 0.0
 
 
 def _survey(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Ground:
@@ -103,12 +107,22 @@ def _choose(ground: Ground, field: Field, chosen: Sequence[int]) -> int | None:
 
 
 def _best(ground: Ground, field: Field, among: Sequence[int], chosen: Sequence[int]) -> int | None:
-    """Return the best position, the oldest of equals; None when none tells enough."""
-    bits = {at: ground.chances[at] * told for at, (told, _) in field.bits(ground.graph, among).items()}
+    """Return the best position, the oldest of equals; None when none tells enough, if all suspects were alike.
+
+    A prior that is sure makes each probe tell little, but it takes a probe to know that it was right.
+    """
+    bits = _bits(ground, field, among)
     if max(bits.values(), default=0.0) <= ground.least_bits:
-        return None
+        alike = _bits(ground, Field(field.cells, ()), bits) if ground.least_bits else {}
+        if max(alike.values(), default=0.0) <= ground.least_bits:
+            return None
     scores = _score(ground, field, bits, chosen)
     return max(scores, key=lambda at: (scores[at], -at))
+
+
+def _bits(ground: Ground, field: Field, among: Iterable[int]) -> dict[int, float]:
+    """Return what each position is expected to tell."""
+    return {at: ground.chances[at] * told for at, (told, _) in field.bits(ground.graph, among).items()}
 
 
 def _score(ground: Ground, field: Field, bits: Mapping[int, float], chosen: Sequence[int]) -> Mapping[int, float]:
