@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from patchkit.pipeline import patch_tree
 from patchkit.report.bisect import log_text
+from patchkit.tools.git.objects import Entry
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect, read_records
 from tests.workflows.worlds import World, make_world
@@ -105,3 +107,71 @@ def test_a_fix_up_mends_what_the_series_does_not_apply_to(toolkit: Toolkit, tmp_
     result, _, record = run(toolkit, world, commits[0], fix_up=(commits[8],))
     assert known(record) == {}  # the probe decides
     assert (result["first_bad"], result["confirmed"]) == (commits[6], True)
+
+
+def truth(record: Any, nodes: list[str]) -> list[str]:
+    """The commits that a probe cannot patch."""
+    subject = record.subject
+    return [node for node in nodes if patch_tree(subject.opened, subject.source.resolve(node)).patched is None]
+
+
+def test_a_patch_that_upstream_took_and_then_changed_is_no_conflict(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Upstream took it, took it back, took it again: what the file looks like does not tell that."""
+    wheels = ["three", "other", "three", "ours", "later", "ours", "three", "later", "three", "ours", "later", "three"]
+    world, commits = grown(tmp_path, wheels, 9)
+    result, told, record = run(toolkit, world, commits[0])
+    assert set(known(record)) == set(truth(record, commits[1:-1]))
+    assert commits[1] in known(record)
+    assert commits[4] not in known(record)
+    assert (result["first_bad"], result["confirmed"]) == (commits[9], True)
+    assert skips(told) == []
+
+
+def test_a_side_branch_is_asked_for_what_it_has_itself(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The main line took the patch, a branch that left before did not; a branch older than the good end has less."""
+    world, commits = grown(tmp_path, ["three", "ours", "three", "ours", "later"], 99)
+    for name, at in (("old", commits[0]), ("young", commits[2])):
+        world.upstream.branch(name, at)
+        commits.append(world.upstream.commit({"wheel.txt": WHEEL.format(word="later")}, name, branch=name))
+        commits.append(world.upstream.commit({"wheel.txt": WHEEL.format(word="three")}, name, branch=name))
+        commits.append(world.upstream.merge(name))
+    commits.append(world.upstream.commit({"engine.txt": "engine\ntop\nfault\n"}))
+    _, _, record = run(toolkit, world, commits[2])
+    nodes = list(record.subject.graph.nodes[:-1])
+    assert set(known(record)) == set(truth(record, nodes))
+    assert {commits[5], commits[8]} <= set(known(record))
+    assert commits[4] not in known(record)
+
+
+def test_a_folder_or_link_in_the_way_says_nothing_of_commits_without(toolkit: Toolkit, tmp_path: Path) -> None:
+    ways: tuple[dict[str, str | Entry], ...] = (
+        {"ours/inner.txt/deep.txt": "x\n"},
+        {"ours": Entry(0o120000, "")},
+    )
+    for number, way in enumerate(ways):
+        world, commits = grown(tmp_path / str(number), ["three"] * 3, 99)
+        made = "--- /dev/null\n+++ b/ours/inner.txt\n@@ -0,0 +1 @@\n+new\n"
+        (world.folder / "patches" / "ours" / "ours.patch").write_text(made)
+        stands = {path: world.upstream.symlink("x") if isinstance(what, Entry) else what for path, what in way.items()}
+        commits.append(world.upstream.commit(stands, "in the way"))
+        commits.append(world.upstream.commit(dict.fromkeys(way), "gone"))
+        commits += [world.upstream.commit({f"more-{at}.txt": ""}, "more") for at in range(3)]
+        commits.append(world.upstream.commit({"engine.txt": "engine\ntop\nfault\n"}, "fault"))
+        result, _, record = run(toolkit, world, commits[0])
+        assert list(known(record)) == [commits[3]]
+        assert (result["first_bad"], result["confirmed"]) == (commits[-1], True)
+
+
+def test_a_patch_may_need_the_room_that_an_earlier_one_makes(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The first one deletes a file, the second puts one below its name."""
+    world, commits = grown(tmp_path, ["three"] * 8, 5)
+    world.recipe.write_text(world.recipe.read_text().replace("[ours]", "[ours, more]"))
+    gone = "--- a/wheel.txt\n+++ /dev/null\n@@ -1,5 +0,0 @@\n-one\n-two\n-three\n-four\n-five\n"
+    (tmp_path / "patches" / "ours" / "ours.patch").write_text(gone)
+    (tmp_path / "patches" / "more").mkdir()
+    below = "--- /dev/null\n+++ b/wheel.txt/new.txt\n@@ -0,0 +1 @@\n+new\n"
+    (tmp_path / "patches" / "more" / "ours.patch").write_text(below)
+    (tmp_path / "patches" / "more" / "patch.yaml").write_text(PATCH.format(more=""))
+    result, told, record = run(toolkit, world, commits[0])
+    assert known(record) == {}
+    assert (result["first_bad"], skips(told)) == (commits[5], [])

@@ -82,6 +82,20 @@ def _is_whole(wanted: Sequence[_Wanted], change: FileChange) -> bool:
     return all(one.is_there_in(tree) for one in wanted)
 
 
+def find_takers(lineage: Lineage, patches: Sequence[Patch]) -> frozenset[str]:
+    """Return all commits that may have taken a patch, those that were taken back too: without one no commit has it."""
+    wanted = _wanted(lineage, patches)
+    turns = {
+        change.commit
+        for one in wanted
+        if one.is_content
+        for change in lineage.recent(one.path)
+        if one.is_turned_by(change)
+    }
+    trees = {commit: lineage.repository.read_commit(commit).tree for commit in turns}
+    return frozenset(commit for commit, tree in trees.items() if all(one.is_there_in(tree) for one in wanted))
+
+
 @dataclass
 class _Wanted:
     """What a patch makes of one file in whole: for a mailbox, from before the first mail to after the last."""
@@ -116,8 +130,12 @@ class _Wanted:
         for change in self.lineage.recent(self.path, since):
             if made_for and change.new == made_for:
                 return
-            if self._is_there(change.new) and not self._is_there(change.old) and self._moved_by(change):
+            if self.is_turned_by(change) and self._moved_by(change):
                 yield change
+
+    def is_turned_by(self, change: FileChange) -> bool:
+        """Return whether the file was not as the patch makes it before a commit, and is after it."""
+        return self._is_there(change.new) and not self._is_there(change.old)
 
     def is_there_in(self, tree: str) -> bool:
         """Return whether the file is as the patch makes it in a tree."""

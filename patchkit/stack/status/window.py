@@ -15,6 +15,7 @@ from patchkit.stack.lineage.upstreamed import find_upstreamed
 from patchkit.stack.outcome import Outcome
 from patchkit.stack.series import StackPatch
 from patchkit.stack.status.examine import commit_at, diffs_of, paths_of
+from patchkit.tools.git.objects import Repository
 
 SAME = {Outcome.OFFSET: Outcome.CLEAN, Outcome.PARTLY_UPSTREAMED: Outcome.CLEAN}  # of no interest in a window
 
@@ -54,8 +55,8 @@ class DryRun:
         """Return what would become of each patch at a commit, whoever may have taken it since."""
         at, facts = self._facts(commit)
         paths = sorted({path for patch in self.series for path in paths_of(patch, facts)})
-        blobs = tuple(self.source.repository.entry(at.tree, path) for path in paths)
-        key = (blobs, at.version) if self._asks else (blobs,)
+        state = find_state(self.source.repository, at.tree, paths)
+        key = (state, at.version) if self._asks else (state,)
         if key not in self.known or self._is_whole:
             ground = Ground(self.source, at, at.tree, self.lineage, dry=True)
             with self.source.repository.draft(rough=True):
@@ -76,6 +77,11 @@ class DryRun:
     def _facts(self, commit: str) -> tuple[Commit, Facts]:
         at = self.source.resolve(commit) if self._asks else commit_at(self.source, commit)
         return at, self.source.facts(at, self.settings)
+
+
+def find_state(repository: Repository, tree: str, paths: Sequence[str]) -> tuple[object, ...]:
+    """Return what decides whether a diff of some files applies to a tree: what stands at each name, or above it."""
+    return tuple(repository.locate(tree, path) or repository.find_folder(tree, path) for path in paths)
 
 
 def find_window(run: DryRun, history: Mapping[str, Sequence[str]], start: str) -> Window:
