@@ -5,7 +5,8 @@
 `--clone` (or PATCHKIT_VLLM_CLONE) is any git clone of vLLM with its history, a fork's too; nothing is written into it.
 The history is upstream's: the newest commit of upstream's own line behind HEAD is found (see `find_upstream_tip`) and
 told, since a fork's own commits rewrite whole files at once; `--tip` names another one. Rivals must be installed (git,
-patch, quilt) and run in the same run. Times are medians in seconds, shares are in percent.
+patch, quilt) and run in the same run. Times are medians in seconds, shares are in percent. PATCHKIT_ASCEND_CLONE and
+PATCHKIT_SPARK_CLONE name clones of vllm-project/vllm-ascend and eugr/spark-vllm-docker for the rows that need them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.patch_cases import measure_cases
 from benchmarks.patch_clone import Clone, NoFacts, find_upstream_tip, patch_of, run_git
 from benchmarks.patch_drift import Case, Judge, first_parents, make_cases, read_change
 from benchmarks.patch_rivals import DriftDesk, missing_tools
@@ -179,7 +181,8 @@ def main() -> None:
         clone = Clone.over(Path(options.clone), folder / "vllm.git", options.tip or find_upstream_tip(options.clone))
         bench = Bench(clone, clone.resolve("HEAD").id, folder, options.quick)
         print(f"history behind {bench.tip[:12]}: {clone.repository.read_commit(bench.tip).subject}")
-        measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_status, measure_symbols)
+        measures: Sequence[Any] = (measure_series, measure_drift, measure_upstreamed, measure_cases)
+        measures = (*measures, measure_status, measure_symbols)
         for measure in measures:
             started = time.perf_counter()
             for row in measure(bench):

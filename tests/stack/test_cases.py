@@ -3,7 +3,7 @@
 Needs a clone of vLLM with its history to 2026-05 in PATCHKIT_VLLM_CLONE, and for the last three cases a clone of
 eugr/spark-vllm-docker in PATCHKIT_SPARK_CLONE. Without them one test is skipped and says so, in CI not even that: the
 situations themselves are tested on small repositories beside this file, these tests say that the real ones are told the
-same.
+same. `python -m benchmarks.patch` runs them, too.
 """
 
 from __future__ import annotations
