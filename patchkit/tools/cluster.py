@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +37,7 @@ class Cluster:
         self._ray = ray
         self.is_local = is_local
         self._running: set[Any] = set()
+        self._ending: dict[Any, float] = {}  # since when, in seconds of the monotonic clock
         self._lock = threading.Lock()
 
     def offers(self, resource: str) -> bool:
@@ -83,12 +85,19 @@ class Cluster:
         return True
 
     def end_tasks(self) -> None:
-        """End what runs; who waits for it gets `WorkerLost`."""
+        """End what runs; who waits for it gets `WorkerLost`.
+
+        A task is given time to end its processes: a worker that is killed at once would leave them running. So call it
+        again while something runs.
+        """
         with self._lock:
-            running = tuple(self._running)
-        for task in running:
+            self._ending = {task: self._ending.get(task, 0.0) for task in self._running}
+        for task, since in self._ending.items():
+            if since and time.monotonic() < since + END_SECONDS:
+                continue
+            self._ending[task] = time.monotonic()
             with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.cancel(task, force=True)
+                self._ray.cancel(task, force=bool(since))
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from patchkit.errors import RemoteUnavailable, RequestError
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect
 from tests.workflows.test_bisect_builds import Product, check_built_ahead, product, tools  # noqa: F401  # fixtures
+from tests.workflows.test_bisect_builds import commits as commits_of
 from tests.workflows.test_bisect_cancel import check_ended
 from tests.workflows.test_bisect_holes import grown, hole
 from tests.workflows.worlds import World, linear, make_world
@@ -103,6 +104,26 @@ def test_idle_slots_build_ahead_for_the_workers_of_this_machine(
     tools: Toolkit,  # noqa: F811
 ) -> None:
     check_built_ahead(product, tools, "local")
+
+
+def test_an_interrupt_leaves_no_build_of_a_worker_running(product: Product) -> None:  # noqa: F811
+    recipe = product.recipe.read_text().replace("cat csrc", "touch pkg/core.so; sleep 97.13; cat csrc")
+    product.recipe.write_text(recipe.replace("sleep 97.13", f"echo $$ >> {product.folder}/begun.txt; sleep 97.13"))
+    ids = commits_of(product, [f"core{number // 2}" for number in range(20)], 13)
+    words = ["bisect", str(product.recipe), "--source", "git", "--good", ids[0], "--bad", "main", "--jobs", "3"]
+    store = product.folder / "store"
+    env = {**os.environ, "PATCHKIT_CACHE": str(store)}
+    line = [sys.executable, "-m", "patchkit", *words, "--ray", "local"]
+    process = subprocess.Popen(line, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begun, deadline = product.folder / "begun.txt", time.monotonic() + 60
+    while time.monotonic() < deadline and (not begun.exists() or len(begun.read_text().split()) < 3):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    listed = subprocess.run(["ps", "-eo", "pgid,args"], capture_output=True, text=True, check=True).stdout
+    groups = set(begun.read_text().split())
+    assert [one for one in listed.splitlines() if one.split()[0] in groups] == []
+    assert list(store.rglob("core.so")) == []
 
 
 def test_a_probe_whose_answer_others_told_is_ended_on_its_worker(toolkit: Toolkit, tmp_path: Path) -> None:
