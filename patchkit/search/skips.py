@@ -12,10 +12,21 @@ import itertools
 import math
 from collections.abc import Mapping
 
+from patchkit.search.graph import CommitGraph
+from patchkit.search.state import State
+
 SHARES = (0.1, 0.3, 0.5, 0.7)
 LENGTHS = (2, 6, 10, 20, 60, 200)  # commits; a hole of any size is left behind after few probes in it
+ALONE = "conflict"  # the reason of known skips that say nothing of others: all that share it are known, too
 USUAL_LENGTH = 10  # a length ten times as long, or a tenth, is four times less likely
 Known = Mapping[int, bool]  # position → was skipped
+
+
+def telling(graph: CommitGraph, state: State, known_skips: Mapping[str, str]) -> Known:
+    """Return the nodes that tell how likely their neighbours can be tested, by position."""
+    skipped = set(state.skipped)
+    alone = {node for node in skipped if known_skips.get(node) == ALONE}
+    return {graph.index[one]: one in skipped for one in state.observations if one in graph.index and one not in alone}
 
 
 def testable(size: int, known: Known) -> list[float]:

@@ -175,3 +175,28 @@ def test_a_patch_may_need_the_room_that_an_earlier_one_makes(toolkit: Toolkit, t
     result, told, record = run(toolkit, world, commits[0])
     assert known(record) == {}
     assert (result["first_bad"], skips(told)) == (commits[5], [])
+
+
+def test_known_conflicts_do_not_make_others_look_hopeless(toolkit: Toolkit, tmp_path: Path) -> None:
+    """All that conflict are known, so what is not among them can be tested, however many there are."""
+    words = [
+        "three",
+        "other",
+        "other",
+        "three",
+        "three",
+        "three",
+        "other",
+        "-",
+        "other",
+        "other",
+        "other",
+        "ours",
+        "three",
+        "three",
+    ]
+    world, commits = grown(tmp_path, [word.strip("-") for word in words], 3)
+    result, _, record = run(toolkit, world, commits[0])
+    assert len(known(record)) >= 5
+    assert [one["node"] for one in result["candidates"]] == commits[1:4]
+    assert not result["untested"]

@@ -17,7 +17,7 @@ from patchkit.search.costs import MOST_EXACT, Costs, Line, plan_builds
 from patchkit.search.decision import Explanation, Settings
 from patchkit.search.exact.field import Field
 from patchkit.search.graph import CommitGraph, positions
-from patchkit.search.skips import testable
+from patchkit.search.skips import telling, testable
 from patchkit.search.state import State
 
 POOL = 160  # nodes that several probes at once are chosen among: a part of a 160th is as good as an even one
@@ -75,8 +75,7 @@ def least_bits(graph: CommitGraph, state: State, settings: Settings, suspects: i
 
 def _survey(graph: CommitGraph, state: State, settings: Settings, running: Collection[str]) -> Ground:
     untested = [at for at, node in enumerate(graph.nodes) if node not in state.observations and node not in running]
-    skipped = set(state.skipped)
-    known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
+    known = telling(graph, state, settings.known_skips)
     costs = settings.costs.with_setups(running) if settings.costs else None
     is_level = costs is None or costs.is_level
     chances = testable(len(graph.nodes), known)

@@ -10,7 +10,7 @@ from patchkit.search.flaky.chooser import Options, choose_run
 from patchkit.search.flaky.model import Model, Rates, fit_scatter
 from patchkit.search.flaky.posterior import INVALID, Posterior, compute_posterior
 from patchkit.search.graph import CommitGraph, positions
-from patchkit.search.skips import testable
+from patchkit.search.skips import telling, testable
 from patchkit.search.state import State
 
 PATIENCE = 12  # passes at the bad end and no failure anywhere: a repro that fails one time in three has failed by then
@@ -74,7 +74,7 @@ def _choose(
 ) -> tuple[tuple[str, ...], dict[str, Explanation]]:
     """Return the runs to start, several at one node where that tells most."""
     costs = None if settings.costs is None or settings.costs.is_level else settings.costs
-    options = Options(_chances(graph, state), costs)
+    options = Options(_chances(graph, state, settings), costs)
     least = LEAST_SHARE * posterior.entropy()
     chosen: list[str] = []
     explanations: dict[str, Explanation] = {}
@@ -143,11 +143,10 @@ def _fewest(posterior: Posterior, confidence: float) -> int:
     return count
 
 
-def _chances(graph: CommitGraph, state: State) -> dict[str, float]:
+def _chances(graph: CommitGraph, state: State, settings: Settings) -> dict[str, float]:
     """Return the nodes that can be run, with the chance that they can be tested: 1 where a run was no skip."""
-    skipped, lost = set(state.skipped), set(state.lost)
-    known = {graph.index[node]: node in skipped for node in state.observations if node in graph.index}
-    likely = testable(len(graph.nodes), known)
+    lost = set(state.lost)
+    likely = testable(len(graph.nodes), telling(graph, state, settings.known_skips))
     chances = {graph.good: 1.0, **{node: likely[at] for at, node in enumerate(graph.nodes)}}
     chances |= dict.fromkeys(state.observations, 1.0)
     return {node: chance for node, chance in chances.items() if node not in lost}
