@@ -9,6 +9,7 @@ probe, where a conflict costs no build and no run either.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,7 @@ from patchkit.stack.status.window import DryRun, find_state
 if TYPE_CHECKING:
     from patchkit.workflows.bisect.subject import CommitSubject
 
-TRIALS = 30  # at commits whose pasts count: with more, the search would start too late
+SECONDS = 2.0  # of processor time: what is not known by then is left to the probes (vLLM's busiest file: 1,500 states)
 
 
 def find_conflicts(subject: CommitSubject) -> dict[str, str]:
@@ -90,6 +91,7 @@ def _try(
     if lineage is None:
         return
     dry_run = DryRun(subject.source, (patch,), subject.opened.settings, lineage)
+    until = time.process_time() + SECONDS
     states: dict[object, Outcome] = {}
     known: dict[object, Outcome] = {}
     trial: _Trial | None = None  # only where a patch does not apply history is read
@@ -98,11 +100,11 @@ def _try(
         if node in (graph.good, graph.bad) or any(repository.entry(tree, path) is None for path in old):
             continue
         state = find_state(repository, tree, named)
-        if state not in states:
+        if state not in states and time.process_time() < until:
             states[state] = _outcome(dry_run, node)
-        if states[state].stands:
+        if states.get(state, Outcome.CLEAN).stands:
             continue
-        trial = trial or _Trial(subject, patch, read_pasts(lineage, graph.good, graph.nodes, named))
+        trial = trial or _Trial(subject, patch, read_pasts(lineage, graph.good, graph.nodes, named), until)
         key = (state, trial.pasts.of[node])
         if key not in known:
             known[key] = trial.outcome(node, states[state])
@@ -120,12 +122,12 @@ def _outcome(dry_run: DryRun, node: str) -> Outcome:
 
 @dataclass
 class _Trial:
-    """A patch tried at commits as a probe does it, the past of each included; `left` is how often it may be."""
+    """A patch tried at commits as a probe does it, the past of each included, `until` a point of processor time."""
 
     subject: CommitSubject
     patch: StackPatch
     pasts: Pasts
-    left: int = TRIALS
+    until: float
 
     @cached_property
     def takers(self) -> frozenset[str]:
@@ -143,8 +145,7 @@ class _Trial:
         """Return what becomes of the patch at a node, where a dry run says that it does not stand."""
         if self.is_named and not self.pasts.holds(node, self.takers):
             return dry
-        self.left -= 1
-        if self.left < 0:
+        if time.process_time() > self.until:
             return Outcome.CLEAN  # nobody knows: the probe tells
         source = self.subject.source
         commit = commit_at(source, node)
