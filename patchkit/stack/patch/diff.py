@@ -132,7 +132,10 @@ class _Reader:
             self.lines.fail("a diff --git header whose names cannot be told", draft.line)
         if len(draft.moved) == 1:
             self.lines.fail("a rename or copy needs both its names", draft.line)
-        if ("old" in draft.values) != ("new" in draft.values):
+        modes = draft.values.keys() & {"old", "new"}
+        if sum((draft.created, draft.deleted, bool(draft.moved or modes))) > 1:
+            self.lines.fail("the header says two things of a file: it is new, or deleted, or changed", draft.line)
+        if len(modes) == 1:
             self.lines.fail("a change of mode needs both its modes", draft.line)
         return self._finish(draft, hunks, binary, git=True)
 

@@ -158,6 +158,10 @@ def test_a_hunk_that_is_not_what_its_header_says_is_refused_with_its_line(hunk: 
         ("diff --git a/x b/x\nold mode 644\n", "no octal number of six digits"),
         ("diff --git a/x b/y\nrename from x\n", "needs both its names"),
         ("diff --git a/x b/x\nold mode 100644\n", "needs both its modes"),
+        ("diff --git a/x b/x\nnew file mode 120000\ndeleted file mode 100644\n", "two things of a file"),
+        ("diff --git a/x b/y\nnew file mode 100644\nrename from x\nrename to y\n", "two things of a file"),
+        ("diff --git a/x b/y\ndeleted file mode 100644\ncopy from x\ncopy to y\n", "two things of a file"),
+        ("diff --git a/x b/x\ndeleted file mode 100644\nold mode 100644\nnew mode 100755\n", "two things of a file"),
         ("diff --cc x\nindex 1,2..3\n", "combined diff"),
         ("*** a/x\n--- b/x\n***************\n*** 1 ****\n", "context diff"),
         (
