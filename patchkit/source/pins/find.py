@@ -29,7 +29,7 @@ ORDERS: dict[Prefer, tuple[PinKind, ...]] = {
     "newest": ("commit", "tag", "branch"),
     "release": ("tag", "commit", "branch"),
 }
-WORKFLOWS = ".github/workflows"
+WORKFLOWS, IMAGE = ".github/workflows", "Dockerfile"
 TESTS = re.compile(r"([a-z]+_[a-z]+_test|pr_test)(_pr)?(_light|_full)?\.ya?ml")  # those that test every change
 SPELLING = re.compile(r"v?\d+\.\d+[\w.]*|[0-9a-f]{7,40}|main|master|releases?/[\w.-]+")
 
@@ -58,6 +58,7 @@ class PinReader:
         self._repository = repository
         self._name = name
         self._order = ORDERS[prefer]
+        self._image_last = prefer == "newest"
         self._known: dict[tuple[str, str, str], tuple[Pin, ...]] = {}
         small = re.escape(name.replace("-", "_"))
         large = small.upper()
@@ -71,9 +72,15 @@ class PinReader:
         }
 
     def read(self, tree: str) -> tuple[Pin, ...]:
-        """Return all pins of a tree, the preferred kind first, and of one kind the most authoritative place first."""
+        """Return all pins of a tree, the preferred kind first, and of one kind the most authoritative place first.
+
+        An image may stay at a release that tests have dropped: what it names comes last, unless releases are preferred.
+        """
         pins = [pin for path, rule in self._places(tree) for pin in self._read_file(tree, path, rule)]
-        return tuple(sorted(pins, key=lambda pin: self._order.index(pin.kind)))
+        return tuple(sorted(pins, key=self._rank))
+
+    def _rank(self, pin: Pin) -> tuple[bool, int]:
+        return self._image_last and pin.path == IMAGE, self._order.index(pin.kind)
 
     def _places(self, tree: str) -> Iterator[tuple[str, str]]:
         """Yield the files that may name a pin, each with how it is read, the most authoritative first."""
@@ -82,8 +89,7 @@ class PinReader:
         names = self._repository.list_folder(tree, WORKFLOWS)
         tests = [f"{WORKFLOWS}/{name}" for name in names if TESTS.fullmatch(name)]
         yield from ((path, rule) for rule in ("matrix", "install") for path in tests)
-        yield "Dockerfile", "argument"
-        yield "Dockerfile", "clone"
+        yield from ((IMAGE, rule) for rule in ("argument", "clone"))
 
     def _read_file(self, tree: str, path: str, rule: str) -> tuple[Pin, ...]:
         entry = self._repository.entry(tree, path)

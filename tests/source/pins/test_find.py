@@ -90,6 +90,15 @@ def test_of_two_vllms_the_caller_says_which_comes_first(tmp_path: Path) -> None:
     assert [pin.ref for pin in read(tmp_path / "b", files, prefer="release")] == ["v0.27.1", MAIN]
 
 
+def test_an_image_at_a_release_that_the_tests_have_dropped_comes_last(tmp_path: Path) -> None:
+    files = {
+        ".github/workflows/vllm_ascend_test.yaml": TEST.format(name="vllm_version", values="main"),
+        "Dockerfile": "ARG VLLM_TAG=v0.10.0\n" + CLONE.format(branch="--branch $VLLM_TAG "),
+    }
+    assert [(pin.kind, pin.ref) for pin in read(tmp_path / "a", files)] == [("branch", ""), ("tag", "v0.10.0")]
+    assert [pin.ref for pin in read(tmp_path / "b", files, prefer="release")] == ["v0.10.0", ""]
+
+
 @pytest.mark.parametrize(
     "path",
     [
