@@ -155,17 +155,17 @@ def command(context: click.Context, /, recipe: Path, as_json: bool, explain: boo
     request = BisectRequest(recipe=recipe, **chosen)
     keep_quiet(request.ray)
     toolkit = make_toolkit(context)
-    with contextlib.ExitStack() as stack:
-        live = None
-        if sys.stderr.isatty() and not settings_of(context).quiet:
-            live = stack.enter_context(_live_line(request))
-            toolkit = replace(toolkit, progress=live)
-        try:
+    try:
+        with contextlib.ExitStack() as stack:
+            live = None
+            if sys.stderr.isatty() and not settings_of(context).quiet:
+                live = stack.enter_context(_live_line(request))
+                toolkit = replace(toolkit, progress=live)
             result = bisect(toolkit, request, lambda event: _tell(event, live, as_json, explain), answer_here)
-        except KeyboardInterrupt:
-            again = [word for word in sys.argv[1:] if word != "--restart"]
-            note(f"to go on from here: {shlex.join(['patchkit', *again])}")
-            raise
+    except KeyboardInterrupt:  # the line is gone by now
+        again = [word for word in sys.argv[1:] if word != "--restart"]
+        note(f"to go on from here: {shlex.join(['patchkit', *again])}")
+        raise
     if files:
         _write_files(read_records(toolkit, request), files)
     return 0 if result["confirmed"] else EXIT_NOT_FOUND

@@ -13,6 +13,10 @@ from enum import StrEnum
 from patchkit.recipe.model import Expects
 from patchkit.verdict.verdict import Answer, Reason, Verdict
 
+READ_THE_TREE = (
+    "a repro must import or open files below PATCHKIT_TREE; `exists()` alone is not seen, opening or listing is"
+)
+
 
 class Fulfilment(StrEnum):
     """Whether verdicts are as expected. `not-there`: the commit does not have the issue, so nothing is proved."""
@@ -150,8 +154,7 @@ def _proves_nothing(verdicts: Sequence[Verdict]) -> tuple[IssueProblem, ...]:
         return ()
     series = " and ".join(verdict.series for verdict in blank)
     message = f"{blank[0].detail} at {blank[0].at} ({series} the series)"
-    hint = "a repro must import or open files below PATCHKIT_TREE; `exists()` alone is not seen, opening or listing is"
-    return (_problem(blank[0], message, hint),)
+    return (_problem(blank[0], message, READ_THE_TREE),)
 
 
 def _good_without(without: Verdict, with_: Verdict, affected: bool | None) -> Judgement:

@@ -50,6 +50,13 @@ EVENTS = [
 ]
 
 
+def test_the_picture_has_a_row_for_a_probe_that_could_not_be_told() -> None:
+    first, *others = PICTURE.moments
+    skip = Moment(NODES[1], 1, "skip", first.belief)
+    root = ElementTree.fromstring(svg(Picture(NODES, (first, skip, *others))))
+    assert [circle.get("fill") for circle in root.iter("circle")][:2] == ["var(--bad)", "var(--unknown)"]
+
+
 def test_the_picture_has_a_row_for_each_probe_that_told_something_and_the_end_below() -> None:
     root = ElementTree.fromstring(svg(PICTURE))
     groups = root.findall("g")

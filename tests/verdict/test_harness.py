@@ -124,6 +124,8 @@ RUN_ONE = "import product.one"
         ("os.system('sh ' + TREE + '/run.sh')", ["run.sh"]),
         ("os.posix_spawn('/bin/sh', ['sh', TREE + '/run.sh'], {}); os.wait()", ["run.sh"]),
         ("os.execv('/bin/sh', ['sh', TREE + '/run.sh'])", ["run.sh"]),
+        ("subprocess.run(f'cd {TREE} && sh run.sh', shell=True)", ["run.sh"]),
+        ("os.system(f'cd \"{TREE}\"; cd src; cat kernel.cu')", ["src/kernel.cu"]),
         ("subprocess.run(['echo', 'no/such/file'], cwd=TREE)", []),
     ],
 )

@@ -66,6 +66,25 @@ def test_the_first_bad_commit_is_found_confirmed_and_described(toolkit: Toolkit,
     assert [event["stage"] for event in events if event["event"] == "probe"][-4:] == ["confirm"] * 4
 
 
+def test_an_end_that_cannot_be_told_says_what_its_probe_said(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = linear(tmp_path, ["good", "fault", "broken"])
+    for _ in range(2):  # the second time from the journal, where no probe tells it
+        result, _ = run(toolkit, world, commits[0], commits[2])
+        wanted = (
+            f"the bad end {commits[2]} cannot be told: other-failure: exit 1 without the signature: the engine does"
+        )
+        assert result["message"].startswith(wanted)
+        assert result["hint"] == "choose another bad end, close to this one"
+
+
+def test_no_other_end_is_offered_where_the_repro_reads_nothing(toolkit: Toolkit, tmp_path: Path) -> None:
+    world, commits = linear(tmp_path, ["good", "fault"])
+    (world.folder / "issues" / "fault" / "repro.py").write_text("raise SystemExit('FAULT')")
+    result, _ = run(toolkit, world, commits[0], commits[1])
+    assert "nothing-loaded: said bad, but read no file of the tree" in result["message"]
+    assert result["hint"].startswith("a repro must import or open files below PATCHKIT_TREE")
+
+
 def test_releases_are_searched_as_a_chain_of_names(toolkit: Toolkit, tmp_path: Path) -> None:
     world, commits = linear(tmp_path, ["good"] * 8 + ["fault"] * 14)
     result, events = run(toolkit, world, "v1.0.0", "v1.7.0", axis="releases")

@@ -1,6 +1,6 @@
 """What a bisect tells: documents for programs, lines for people."""
 
-from patchkit.report.bisect.document import Tally, answer_document, probe_document
+from patchkit.report.bisect.document import Tally, answer_document, probe_document, untold_end
 from patchkit.report.bisect.junit import bisect_junit
 from patchkit.report.bisect.page import bisect_html, bisect_markdown
 from patchkit.report.bisect.picture import Moment, Picture
@@ -21,4 +21,5 @@ __all__ = [
     "log_text",
     "probe_document",
     "result_lines",
+    "untold_end",
 ]

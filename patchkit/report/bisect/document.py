@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from patchkit.search import Answer, Contradiction
 from patchkit.tools.git.objects import COMMITTER, CommitRecord
-from patchkit.verdict.verdict import Verdict
+from patchkit.verdict.expectation import READ_THE_TREE
+from patchkit.verdict.verdict import Reason, Verdict
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,16 @@ def answer_document(
         "message": answer.message if isinstance(answer, Contradiction) else answer.detail,
         "hint": answer.hint if isinstance(answer, Contradiction) else "",
     }
+
+
+def untold_end(answer: Contradiction, events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return message and hint with what the probe of an end said that cannot be told; nothing for other answers."""
+    probes = [one for one in events if one["event"] in ("probe", "spoiled") and one["node"] in answer.nodes]
+    if len(answer.nodes) != 1 or not probes or probes[-1]["answer"] != "skip":
+        return {}
+    last = probes[-1]
+    hint = READ_THE_TREE if last["reason"] == Reason.NOTHING_LOADED else answer.hint
+    return {"message": f"{answer.message}: {last['detail']}" if last["detail"] else answer.message, "hint": hint}
 
 
 def _describe(culprit: CommitRecord) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def _section(result: Document, events: Sequence[Document], picture: Picture) -> 
         f"{escape(result['good'])} to {escape(result['bad'])}</p>\n"
         f'<h1>{escape(name[:12])} <span class="chip {tone}">{state}</span></h1>\n{said}<dl>{cells}</dl>\n</header>\n'
         f"{alerts}<section><pre>{lines}</pre></section>\n"
-        "<section>\n<h2>What was believed</h2>\n<p>A row a probe: the commits that could still be the first bad one, "
+        "<section>\n<h2>What was believed</h2>\n<p>A row for each probe that told something or "
+        "could not be told: the commits that could still be the first bad one, "
         "darker where likelier, and the probe as a dot: good, bad or not to be told. Below, the end.</p>\n"
         f"{svg(picture)}\n</section>\n{_probes(events)}"
     )

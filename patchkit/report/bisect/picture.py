@@ -34,7 +34,7 @@ class Picture:
 
 
 def svg(picture: Picture) -> str:
-    """Return the picture: a row a probe that narrowed the search, and the final posterior under them."""
+    """Return the picture: a row a probe that narrowed the search or was a skip, and the last posterior below."""
     rows = _narrowing(picture.moments)
     height = ROW * len(rows) + TALL + 64
     parts = [
@@ -48,10 +48,10 @@ def svg(picture: Picture) -> str:
 
 
 def _narrowing(moments: Sequence[Moment]) -> list[Moment]:
-    """Return the moments that changed what is believed; the last of all is always there."""
+    """Return the moments that changed what is believed, and the skips; the last of all is always there."""
     kept = [one for before, one in zip([None, *moments], moments, strict=False) if not before or before != one]
-    shown = [one for place, one in enumerate(kept) if place == 0 or one.belief != kept[place - 1].belief]
-    return shown if not kept or shown[-1].belief == kept[-1].belief else [*shown, kept[-1]]
+    pairs = zip([None, *kept], kept, strict=False)
+    return [one for before, one in pairs if not before or one.answer == "skip" or one.belief != before.belief]
 
 
 def _row(picture: Picture, moment: Moment, number: int) -> str:

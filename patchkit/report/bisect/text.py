@@ -92,7 +92,7 @@ def _prior_text(event: Document) -> str:
 
 
 def _start_text(event: Document) -> str:
-    known = f"; {event['known']} probes known from before" if event["known"] else ""
+    known = f"; {_plural(event['known'], 'probe')} known from before" if event["known"] else ""
     return (
         f"bisect {event['issue']}/{event['repro']} ({event['fidelity']}, {_SERIES[event['series']]}): "
         f"{_count(event['commits'], event['axis'])} after {event['good']} (good) up to {event['bad']} (bad)"

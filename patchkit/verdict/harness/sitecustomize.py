@@ -74,14 +74,18 @@ class Recorder:
         self.note(path, looks=event in LOOKS)
 
     def take_command(self, given: Sequence[object], folder: object) -> None:
-        """Note the files of the tree that a command names, a line for a shell too, from the folder where it starts."""
+        """Note the files of the tree that a command names, a line for a shell too, from the folder where it is."""
         start = _os[3](folder) if isinstance(folder, (str, bytes, os.PathLike)) else ""
         words: list[str] = []
         for part in given:
             for word in part if isinstance(part, (list, tuple)) else (part,):
                 if isinstance(word, (str, bytes, os.PathLike)):
                     words += [_os[3](word), *_os[3](word).split()]
+        before = ""
         for word in words:
+            if before == "cd":
+                start = os.path.join(start, word.strip("'\";&"))
+            before = word
             path = self.place_of(os.path.join(start, word))
             if path is not None and path not in self.seen and self.is_there(path):
                 self.seen.add(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchkit.errors import BuildFailed, PatchkitError, RequestError
-from patchkit.report.bisect import Tally, answer_document, probe_document
+from patchkit.report.bisect import Tally, answer_document, probe_document, untold_end
 from patchkit.search import Answer, Contradiction, Probe, Settings, believe, count_suspects, fold, missing_bits
 from patchkit.tools.journal import Journal
 from patchkit.tools.process import end_children
@@ -169,6 +169,8 @@ class Session:
         document["warnings"] = find_doubts(self.subject, self.events, first_bad)
         document["warnings"] += find_unproven(self.events, self._controls(first_bad))
         document["untested"] = answer.untested if isinstance(answer, Answer) else 0
+        if isinstance(answer, Contradiction):
+            document |= untold_end(answer, self.events)
         document["next"] = self.subject.advice(document)
         if document["untested"] and not first_bad:
             document["next"] = "; or ".join(filter(None, (GO_ON, document["next"])))
