@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from patchkit.environment.native.make import Native
 
 Launcher = Callable[[Sequence[str]], tuple[str, ...]]
 
 
-def _nothing() -> None:
+class Renew(Protocol):
+    """Makes the next run as the first; `torn` says that the last one met byte code that was cut short."""
+
+    def __call__(self, torn: bool = False) -> None:
+        """Renew."""
+
+
+def _nothing(torn: bool = False) -> None:
     """Renew nothing."""
 
 
@@ -33,7 +41,7 @@ class Environment:
     pair_tree: Path | None = None  # the materialised folder of the tree beside it, if there is one
     pair_tree_id: str = ""
     native: Native | None = None  # the compiled files beside the tree, where the recipe says how they are made
-    renew: Callable[[], None] = field(default=_nothing, compare=False, repr=False)  # call before each run
+    renew: Renew = field(default=_nothing, compare=False, repr=False)  # call before each run
 
     @property
     def build(self) -> str | None:

@@ -16,8 +16,8 @@ from patchkit.environment.local import Interpreter, find_interpreter
 from patchkit.environment.native import Native, NativeRequest, Placed, make_native, placed
 from patchkit.environment.pool import MARK, PAIR_MARK, Slot, hold_slot
 from patchkit.environment.venv import make_venv, venv_id
-from patchkit.errors import RequestError
-from patchkit.tools.cache import digest_of
+from patchkit.errors import RequestError, StoreFailure
+from patchkit.tools.cache import digest_of, remove_path
 from patchkit.tools.git.objects import Repository
 from patchkit.tools.isolation import check_isolation, without_network
 from patchkit.tools.toolkit import Toolkit
@@ -72,21 +72,21 @@ def open_environment(
     overlays = tuple(make_overlay(toolkit, overlay, interpreter.libraries) for overlay in request.overlays)
     with contextlib.ExitStack() as stack:
         trees = [(repository, patched_tree_id), *([(pair.repository, pair.id)] if pair else [])]
-        slots = [stack.enter_context(hold_slot(toolkit.cache, *tree)) for tree in trees]
+        slots = tuple(stack.enter_context(hold_slot(toolkit.cache, *tree)) for tree in trees)
         native = make_native(toolkit, request.native, interpreter) if request.native else None
         links = stack.enter_context(placed(slots[0].root, native.files if native else {}))
         roots = stack.enter_context(make_roots(slots[0].path, toolkit.env))
-        shared = toolkit.cache.scratch("bytecode") / identity[:20]
-        renewal = _Renewal(tuple(slots), roots, (*interpreter.libraries, *overlays), shared, links)
-        variables = dict(build_variables(toolkit.env, request.env, request.model_caches, roots))
-        variables["PYTHONPATH"] = os.pathsep.join(map(str, [*(slot.root for slot in slots), *overlays]))
+        places = (roots, (*interpreter.libraries, *overlays), toolkit.cache.scratch("bytecode") / identity[:20])
+        renewal = stack.enter_context(_Renewal(slots, *places, links).watched())
         marks = {mark: str(slot.path) for mark, slot in zip((MARK, PAIR_MARK), slots, strict=False)}
+        variables = {**build_variables(toolkit.env, request.env, request.model_caches, roots), **marks}
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, [*(slot.root for slot in slots), *overlays]))
         yield Environment(
             id=identity,
             python=interpreter.path,
             tree=slots[0].root,
             tree_id=patched_tree_id,
-            variables={**variables, **marks},
+            variables=variables,
             versions=interpreter.versions,
             launcher=without_network if request.network == "none" else tuple,
             pair_tree=slots[1].root if pair else None,
@@ -131,18 +131,34 @@ class _Renewal:
     def __post_init__(self) -> None:
         self.share()
 
-    def renew(self) -> None:
-        """Undo what a run did. The trees' byte code stays only if no file of theirs was touched."""
+    def renew(self, torn: bool = False) -> None:
+        """Undo what a run did. The trees' byte code stays only if no file of theirs was touched, and none is `torn`."""
+        if torn:
+            self.forget()
         if self.is_new and not self.links.files:  # a build for links may have taken an hour: look again
             self.is_new = False
             return
         self.links.take()  # a tree as it was has no compiled files of ours
         touched = sum(slot.restore() for slot in self.slots) > 0  # all of them, whatever the first one says
+        touched |= torn
         self.roots.renew(keep_bytecode=not touched)
         if touched:
             self.share()
         self.links.put()
         self.links.check()
+
+    def forget(self) -> None:
+        """Drop the byte code that was kept: Python believes a file that a full disk cut short, here and for ever."""
+        remove_path(self.shared)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[_Renewal]:
+        """Forget the byte code where the store fails: what was written last may be short."""
+        try:
+            yield self
+        except StoreFailure:
+            self.forget()
+            raise
 
     def share(self) -> None:
         """Let what is installed keep its byte code."""

@@ -32,6 +32,7 @@ from patchkit.verdict.evidence import (
 HARNESS = Path(__file__).parent / "harness"
 PROBE_FORMAT = 1  # raised when the harness or the probe changes what a repro sees
 PLACES = re.compile(r"PATCHKIT(_PAIR)?_(TREE|COMMIT)")  # what differs between equal trees
+TORN = re.compile(r"EOFError: marshal data too short|ValueError: bad marshal data")
 PYTEST_FILE = re.compile(r"(test_.*|.*_test)\.py")
 PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
 
@@ -90,8 +91,7 @@ def run_repro(toolkit: Toolkit, environment: Environment, run: ReproRun) -> Evid
         for number, log in enumerate(logs):
             if len(logs) > 1:
                 toolkit.progress.advance(f"run {run.issue.slug}/{run.repro.name}", number, len(logs))
-            environment.renew()
-            runs.append(_run_once(environment, run, log, variables))
+            runs.append(_run_renewed(environment, run, log, variables))
         evidence = _collect(environment, run, tuple(runs), record)
         return write_evidence(toolkit.cache, evidence_key(environment, run), evidence, logs)
     finally:
@@ -126,6 +126,16 @@ def _collect(environment: Environment, run: ReproRun, runs: tuple[Run, ...], rec
         loaded=tuple(sorted(loaded)),
         looked=tuple(sorted(looked - loaded)),
     )
+
+
+def _run_renewed(environment: Environment, run: ReproRun, log: Path, variables: Mapping[str, str]) -> Run:
+    """Run the script once; again where it met byte code that a full disk had cut short: that is not the tree's."""
+    environment.renew()
+    done = _run_once(environment, run, log, variables)
+    if not TORN.search(done.output):
+        return done
+    environment.renew(torn=True)
+    return _run_once(environment, run, log, variables)
 
 
 def _run_once(environment: Environment, run: ReproRun, log: Path, variables: Mapping[str, str]) -> Run:

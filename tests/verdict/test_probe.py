@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from patchkit.environment.open import EnvironmentRequest
-from patchkit.errors import RequestError
+from patchkit.environment.open import EnvironmentRequest, open_environment
+from patchkit.errors import RequestError, StoreFailure
 from patchkit.source.source import FactSettings
 from patchkit.tools.toolkit import Toolkit
 from patchkit.verdict.verdict import Answer, Reason
@@ -53,6 +53,33 @@ def test_no_probe_and_no_repeat_finds_a_cache_of_an_earlier_run(bench: Workbench
     """
     assert bench.ask(script, repeat=2).answer is Answer.GOOD
     assert bench.ask(script).answer is Answer.GOOD
+
+
+def cut_short(toolkit: Toolkit) -> list[Path]:
+    """Leave of all byte code that is kept what a full disk leaves: the head and a part of the code."""
+    found = [path for path in toolkit.cache.scratch("bytecode").rglob("*.pyc") if "fractions" in path.name]
+    for path in found:
+        path.write_bytes(path.read_bytes()[:200])
+    return found
+
+
+def test_byte_code_that_a_full_disk_cut_short_is_made_anew(bench: Workbench) -> None:
+    script = "import product, fractions\nprint('told')"
+    assert bench.ask(script).answer is Answer.GOOD
+    assert cut_short(bench.toolkit)
+    for _ in range(2):
+        evidence = bench.probe(script)
+        assert lines(evidence.runs[0].output) == ["told"]
+
+
+def test_after_a_failure_of_the_store_no_byte_code_of_that_time_is_kept(bench: Workbench) -> None:
+    bench.ask("import product, fractions")
+    with (
+        pytest.raises(StoreFailure),
+        open_environment(bench.toolkit, bench.request, bench.tree, bench.upstream.objects),
+    ):
+        raise StoreFailure("no space", "")
+    assert cut_short(bench.toolkit) == []
 
 
 def test_what_a_repro_writes_into_the_tree_is_gone_in_the_next_run(bench: Workbench) -> None:
