@@ -18,6 +18,7 @@ from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect, read_records
 from patchkit.workflows.bisect.journal.gitlog import git_log, read_git_log
 from patchkit.workflows.bisect.journal.replay import replay
+from tests.support.repositories import linear_history
 from tests.workflows.worlds import World, linear
 
 
@@ -192,6 +193,36 @@ def test_runs_that_disagree_and_a_bad_commit_that_widens_the_range_are_comments(
         "# mixed: [a] A",
         "# skip: [c] C",
         "git bisect skip c",
+    ]
+
+
+def test_git_is_told_the_answer_of_the_search_where_runs_err(tmp_path: Path) -> None:
+    upstream, ids = linear_history(tmp_path / "upstream.git", 7)
+    graph = build_chain(ids)
+    answers = [(6, "bad"), (0, "good"), (4, "good"), (5, "bad"), (1, "bad"), (2, "good"), (2, "bad")]
+    answers += [(3, "bad"), (3, "good")]
+    events: list[dict[str, Any]] = [
+        {"event": "probe", "node": ids[number], "answer": answer} for number, answer in answers
+    ]
+    events.append({"event": "result", "candidates": [[ids[3], 0.99]], "confirmed": True})
+    text = git_log(graph, events, lambda node: "title")
+    (tmp_path / "log").write_text(text)
+    subprocess.run(["git", "clone", "-q", upstream.url, tmp_path / "clone"], check=True)
+    words = ["git", "-C", str(tmp_path / "clone"), "bisect", "replay", str(tmp_path / "log")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{ids[3]} is the first bad commit" in done.stdout
+    assert f"# good: [{ids[4]}] title\n# bad: [{ids[5]}]" in text  # seen, not told
+
+
+def test_a_good_commit_above_a_bad_one_is_a_comment_while_the_search_goes_on() -> None:
+    graph = build_chain(["g", "a", "b", "c"])
+    answers = [("c", "bad"), ("g", "good"), ("b", "good"), ("a", "bad")]
+    events = [{"event": "probe", "node": node, "answer": answer} for node, answer in answers]
+    assert git_log(graph, events, lambda node: "").splitlines()[3:] == [
+        "# good: [b] ",
+        "# bad: [a] ",
+        "git bisect bad a",
     ]
 
 

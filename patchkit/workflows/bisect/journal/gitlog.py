@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchkit.errors import RequestError
@@ -36,27 +36,47 @@ class GitLog:
 
 
 def git_log(graph: CommitGraph, events: Sequence[Event], subject: Callable[[str], str]) -> str:
-    """Return the log; `subject` gives a commit's title. Nodes with runs that disagree become comments.
+    """Return the log; `subject` gives a commit's title. What git cannot take becomes a comment.
 
-    git keeps one bad commit, the last: one that is no ancestor of those before it would widen the range again.
+    git keeps one bad commit, the last: one that is no ancestor of those before it would widen the range again. And it
+    refuses a good commit above a bad one: runs that err, or a history that turns twice, have these.
     """
     lines = [f"# bad: [{graph.bad}] {subject(graph.bad)}", f"# good: [{graph.good}] {subject(graph.good)}"]
     lines.append(f"git bisect start '{graph.bad}' '{graph.good}'")
     range_ = graph.ancestors_of(graph.bad)
-    for node, answer in _agreed(events).items():
+    first_bad = _confirmed(events)
+    answers = _agreed(events)
+    for node, seen in answers.items():
         if node in (graph.bad, graph.good):
             continue
-        lines.append(f"# {answer}: [{node}] {subject(node)}")
+        lines.append(f"# {seen}: [{node}] {subject(node)}")
+        answer = _for_git(graph, node, answers, first_bad)
         narrows = answer != "bad" or (node in graph.index and range_ >> graph.index[node] & 1)
-        if answer != "mixed" and narrows:
+        if answer and narrows:
             lines.append(f"git bisect {answer} {node}")
         if answer == "bad" and narrows:
             range_ = graph.ancestors_of(node)
-    found = next((event for event in reversed(events) if event["event"] == "result"), {})
-    if found.get("confirmed"):
-        first_bad = found["candidates"][0][0]
+    if first_bad:
         lines.append(f"# first bad commit: [{first_bad}] {subject(first_bad)}")
     return "\n".join(lines) + "\n"
+
+
+def _confirmed(events: Sequence[Event]) -> str:
+    """Return the first bad commit that the search ended with, '' where it has none."""
+    found = next((event for event in reversed(events) if event["event"] == "result"), {})
+    return found["candidates"][0][0] if found.get("confirmed") else ""
+
+
+def _for_git(graph: CommitGraph, node: str, answers: Mapping[str, str], first_bad: str) -> str:
+    """Return what git is told of a node, '' for nothing. Where runs disagree the answer of the search decides."""
+    seen, ancestors = answers[node], graph.ancestors_of(node)
+    if seen == "skip":
+        return seen
+    if first_bad:
+        told = "bad" if ancestors >> graph.index[first_bad] & 1 else "good"
+        return told if seen in (told, "mixed") else ""
+    below = any(ancestors >> graph.index[one] & 1 for one in answers if answers[one] == "bad" and one in graph.index)
+    return "" if seen == "mixed" or (seen == "good" and below) else seen
 
 
 def _agreed(events: Sequence[Event]) -> dict[str, str]:
