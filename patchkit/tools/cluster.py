@@ -7,6 +7,7 @@ import functools
 import logging
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -113,6 +114,7 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
     except ImportError as error:
         raise ToolMissing("ray is not installed", "pip install 'vllm-patchkit[ray]'") from error
     logging.getLogger("ray").setLevel(logging.ERROR)
+    _keep_stdout_clean()
     is_local = address == LOCAL
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     with contextlib.ExitStack() as stack:
@@ -131,6 +133,20 @@ def open_cluster(address: str, slots: int, ships: Sequence[Path] = (), root: Pat
             said = next(iter(str(problem).splitlines()), type(problem).__name__)
             raise RemoteUnavailable(f"ray at {address}: {said}", HINT) from problem
         yield Cluster(ray, is_local)
+
+
+def _keep_stdout_clean() -> None:
+    """Let Ray tell of lost workers on stderr: stdout is the answer's, and Ray has no switch for it."""
+    module: Any = sys.modules.get("ray._private.worker")
+    write = getattr(module, "print_to_stdstream", None)
+    if write is None or hasattr(write, "__wrapped__"):
+        return
+
+    @functools.wraps(write)
+    def write_to_stderr(data: dict[str, Any], *more: Any, **named: Any) -> None:
+        write({**data, "is_err": True}, *more, **named)
+
+    module.print_to_stdstream = write_to_stderr
 
 
 def _knock(address: str) -> None:

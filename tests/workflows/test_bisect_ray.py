@@ -131,7 +131,7 @@ def test_a_probe_whose_answer_others_told_is_ended_on_its_worker(toolkit: Toolki
 
 
 def test_a_worker_killed_in_the_middle_of_a_probe_costs_that_probe_and_nothing_else(
-    toolkit: Toolkit, tmp_path: Path
+    toolkit: Toolkit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world, commits = linear(tmp_path, ["good"] * 5 + ["fault"] * 6)
     done = tmp_path / "killed"
@@ -144,6 +144,7 @@ def test_a_worker_killed_in_the_middle_of_a_probe_costs_that_probe_and_nothing_e
     answers = {event["node"]: event["answer"] for event in events if event["event"] == "probe"}
     assert answers[commits[6]] == "bad"
     assert Counter(world.runs)["c6"] >= 2
+    assert capsys.readouterr().out == ""  # where the answer goes
 
 
 def test_a_cluster_of_other_machines_gets_the_library_and_sends_the_evidence_home(
