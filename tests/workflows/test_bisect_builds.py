@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,32 @@ def test_commits_that_share_native_inputs_share_a_build(product: Product, tools:
     assert result["builds"] == len(product.builds) == len(set(product.builds))
     assert len(product.builds) <= 4  # of five, the ends among them: the search stays where something is built
     assert all(event["answer"] != "skip" for event in events if event["event"] == "probe")
+
+
+def wheels(product: Product, ids: list[str], cores: list[str], has: list[int], build: str) -> None:
+    """Let the recipe take wheels, which some of the commits have."""
+    for number in has:
+        with zipfile.ZipFile(product.folder / f"{ids[number]}.whl", "w") as archive:
+            archive.writestr("pkg/core.so", cores[number] + "\n")
+    lines = product.recipe.read_text().splitlines()
+    lines = [line for line in lines if not line.startswith("    build:") or build]
+    at = next(number for number, line in enumerate(lines) if line.startswith("    outputs:"))
+    lines.insert(at, f'    wheel: "{product.folder}/{{commit}}.whl"')
+    product.recipe.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(("build", "builds"), [("build", 1), ("", 0)])
+def test_a_commit_without_a_wheel_is_built_or_skipped_and_says_nothing_of_its_neighbours(
+    product: Product, tools: Toolkit, build: str, builds: int
+) -> None:
+    cores = [f"core{n // 16}" for n in range(33)]
+    ids = commits(product, cores, fault=20)
+    wheels(product, ids, cores, [*range(0, 15, 2), 32] if build else list(range(0, 33, 2)), build)
+    result, events = product.bisect(tools, ids[0], ids[-1])
+    skipped = [event["node"] for event in events if event["event"] == "probe" and event["answer"] == "skip"]
+    assert len(product.builds) == builds
+    assert not skipped if build else all(ids.index(node) % 2 for node in skipped)
+    assert result["first_bad"] == ids[20]
 
 
 def test_a_build_that_fails_is_tried_once_and_all_commits_that_share_it_are_known_skips(

@@ -76,7 +76,7 @@ def _maker(
     """Return the way that fits. Raises `BuildFailed` where none does."""
     spec, changed = request.spec, _difference(request.inputs(request.base_tree), inputs)
     if spec.wheel is not None and not changed:
-        return lambda folder: _from_wheel(toolkit, request, folder)
+        return lambda folder: _from_wheel_or_build(toolkit, request, interpreter, folder)
     if spec.build is not None:
         return lambda folder: _by_build(toolkit, request, interpreter, folder)
     if spec.wheel is not None:
@@ -107,6 +107,20 @@ def _installed(request: NativeRequest, interpreter: Interpreter) -> dict[str, Pa
     return found
 
 
+class _NoWheel(BuildFailed):
+    """There is no wheel of the commit, which is not the same as one that is spoiled."""
+
+
+def _from_wheel_or_build(toolkit: Toolkit, request: NativeRequest, interpreter: Interpreter, folder: Path) -> None:
+    """Take the wheel of the commit; where there is none, the build serves, if the recipe has one."""
+    try:
+        _from_wheel(toolkit, request, folder)
+    except _NoWheel:
+        if request.spec.build is None:
+            raise
+        _by_build(toolkit, request, interpreter, folder)
+
+
 def _from_wheel(toolkit: Toolkit, request: NativeRequest, folder: Path) -> None:
     """Take the compiled files out of a wheel that was built from the very commit."""
     from patchkit.tools.web.download import NotFound, download_file  # a slow import that few need
@@ -121,11 +135,11 @@ def _from_wheel(toolkit: Toolkit, request: NativeRequest, folder: Path) -> None:
         try:
             download_file(toolkit, place, local)
         except NotFound as error:
-            raise BuildFailed(error.message, "is there a wheel of every commit?") from error
+            raise _NoWheel(error.message, "is there a wheel of every commit?") from error
         except RemoteUnavailable as error:
             raise InfrastructureFailure(error.message, error.hint) from error
     elif not local.is_file():
-        raise BuildFailed(f"{place}: there is no such wheel", "`environment.native.wheel` names one for each commit")
+        raise _NoWheel(f"{place}: there is no such wheel", "`environment.native.wheel` names one for each commit")
     files = _unpack(local, spec.outputs, folder / "files")
     (folder / "download.whl").unlink(missing_ok=True)
     _note(folder, files, time.monotonic() - started, f"wheel of {commit.id}")

@@ -156,7 +156,7 @@ def _answer_lines(event: Document) -> list[str]:
     """Tell what was found, or why nothing was."""
     if event["candidates"]:
         return _found_lines(event) if event["first_bad"] else _suspect_lines(event)
-    message = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
+    message = re.sub(r"(?<![\w/])([0-9a-f]{12})[0-9a-f]{28}\b", r"\1", event["message"])
     return [message, f"hint: {event['hint']}"]
 
 

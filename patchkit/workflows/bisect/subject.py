@@ -157,6 +157,8 @@ class CommitSubject:
         spec, repository = self.opened.loaded.recipe.environment.native, self.source.repository
         if spec is None or self.axis != "commits" or self.source.upstream != self.opened.loaded.recipe.main_upstream:
             return {}, ()
+        if spec.build is None and spec.wheel is not None and "{commit}" in spec.wheel:
+            return {}, ()  # a wheel that one commit lacks says nothing of the others
         inputs = {
             node: read_inputs(repository, repository.read_commit(node).tree, spec.inputs) for node in self.graph.nodes
         }
