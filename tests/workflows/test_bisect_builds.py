@@ -133,6 +133,18 @@ def test_a_commit_without_a_wheel_is_built_or_skipped_and_says_nothing_of_its_ne
     assert result["first_bad"] == ids[20]
 
 
+def test_a_wheel_that_one_commit_lacks_hides_no_commit_with_the_same_native_files(
+    product: Product, tools: Toolkit
+) -> None:
+    cores = [f"core{n // 11}" for n in range(33)]
+    ids = commits(product, cores, fault=15)
+    wheels(product, ids, cores, [0, *range(13, 20), 32], "")
+    result, events = product.bisect(tools, ids[0], ids[-1])
+    skipped = {event["node"] for event in events if event["event"] == "probe" and event["answer"] == "skip"}
+    assert skipped <= {*ids[1:13], *ids[20:32]}
+    assert (result["first_bad"], result["confirmed"]) == (ids[15], True)
+
+
 def test_a_build_that_fails_is_tried_once_and_all_commits_that_share_it_are_known_skips(
     product: Product, tools: Toolkit
 ) -> None:
