@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patchkit.errors import RequestError
+from patchkit.errors import RequestError, StoreFailure
 from patchkit.recipe.load import check_files, load_recipe
 from patchkit.report.bisect import event_text, log_text
 from patchkit.search import Settings, build_chain
@@ -18,6 +20,7 @@ from patchkit.tools.git.history import commits_touching
 from patchkit.tools.git.reverts import Titled, find_taken_back, find_topics, read_titles, take_turns
 from patchkit.tools.toolkit import Toolkit
 from patchkit.workflows.bisect import BisectRequest, bisect, read_records
+from patchkit.workflows.bisect.culprit import emit
 from patchkit.workflows.bisect.culprit.trial import MOST_REVERTS, count_reverts
 from tests.support.repositories import GitRepository
 from tests.workflows.worlds import World, make_world
@@ -171,7 +174,7 @@ def test_the_revert_is_written_as_a_patch_that_heals_the_bad_end(toolkit: Toolki
         run(toolkit, world, first, series="without", emit_revert="undo-it")
 
 
-@pytest.mark.parametrize("name", ["No Name", "../out", ""])
+@pytest.mark.parametrize("name", ["No Name", "../out", "off", "2024-13-45", "1.5", ""])
 def test_a_name_that_no_patch_may_have_is_refused_before_anything_runs(
     toolkit: Toolkit, tmp_path: Path, name: str
 ) -> None:
@@ -184,6 +187,27 @@ def test_a_name_that_no_patch_may_have_is_refused_before_anything_runs(
         assert world.runs == []
     else:
         assert "emitted" not in run(toolkit, world, first, emit_revert=name)
+
+
+def test_an_answer_is_told_although_its_revert_cannot_be_written(
+    toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    first = world.upstream.commit(BASE, "first")
+    culprit = world.upstream.commit(FAULTY, "break")
+
+    def refuse() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(emit, "render_trees", lambda *_: refuse())
+    told: list[Any] = []
+    request = BisectRequest(
+        recipe=world.recipe, source="git", issue="", good=first, bad="main", series="without", emit_revert="undo-it"
+    )
+    with pytest.raises(StoreFailure):
+        bisect(toolkit, request, told.append)
+    assert (told[-1]["event"], told[-1]["first_bad"], told[-1]["emitted"]) == ("result", culprit, None)
+    assert [path.name for path in (world.folder / "patches").iterdir()] == ["heal"]
 
 
 def test_a_revert_that_conflicts_is_told_and_nothing_is_written(toolkit: Toolkit, tmp_path: Path) -> None:

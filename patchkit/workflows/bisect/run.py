@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchkit.errors import RequestError
+from patchkit.errors import PatchkitError, RequestError
 from patchkit.pipeline import open_recipe
 from patchkit.report.bisect import Moment, Picture
 from patchkit.search import Settings, believe
@@ -52,7 +52,11 @@ def bisect(toolkit: Toolkit, request: BisectRequest, tell: Tell, worker: Worker 
             remote = stack.enter_context(open_remote(toolkit, request, subject, answers))
         result = Searches(toolkit, request, tell, remote).run(subject, told_nodes)
     if request.emit_revert:
-        result = _emit(subject, request.emit_revert, result)
+        try:
+            result = _emit(subject, request.emit_revert, result)
+        except PatchkitError:
+            tell({**result, "emitted": None})  # what was found is told, whatever became of the file
+            raise
     tell(result)
     return result
 

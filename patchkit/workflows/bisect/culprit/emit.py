@@ -27,6 +27,9 @@ def check_name(subject: Subject, name: str) -> None:
     if not re.fullmatch(SLUG, name):
         hint = "lower-case letters, digits, `.`, `_` and `-`"
         raise RequestError(f"{name!r} is no name of a patch", hint)
+    node = yaml.compose(name, yaml.SafeLoader)
+    if node is None or node.tag != "tag:yaml.org,2002:str":
+        raise RequestError(f"{name!r} is no name of a patch: YAML reads something else", "choose another name")
     if not can_revert(subject):
         raise RequestError("only a commit of a git upstream can be taken back", "leave --emit-revert out")
     folder = _folder(subject, name)
