@@ -131,6 +131,13 @@ def test_a_version_that_cannot_be_installed_is_a_skip(toolkit: Toolkit, tmp_path
     assert [suspect["node"] for suspect in result["candidates"]] == ["4.0", "5.0"]
 
 
+def test_what_to_do_next_is_said_of_a_version_that_is_like_no_other() -> None:
+    known = {Version("4.55.0"), Version("4.57.1")}
+    with pytest.raises(RequestError) as caught:
+        versions_between(known, "transformers", Version("1"), Version("4.57.1"))
+    assert caught.value.hint == "it has 4.55.0 to 4.57.1"
+
+
 @pytest.mark.parametrize(
     ("ends", "message"),
     [

@@ -123,7 +123,8 @@ def versions_between(known: Collection[Version], package: str, good: Version, ba
     for end in (good, bad):
         if end not in known:
             near = near_names(str(end), [str(version) for version in known])
-            raise RequestError(f"{package} {end}: the index has no such version for this Python", near)
+            there = f"it has {min(known)} to {max(known)}" if known else "is that its name on the index?"
+            raise RequestError(f"{package} {end}: the index has no such version for this Python", near or there)
     if good >= bad:
         raise RequestError(f"{package} {good} is not older than {bad}", "name the older version as good")
     inner = [version for version in known if good < version < bad and not version.is_prerelease]
