@@ -31,7 +31,7 @@ from patchkit.stack.status.window import DryRun, find_state
 if TYPE_CHECKING:
     from patchkit.workflows.bisect.subject import CommitSubject
 
-SECONDS = 2.0  # of processor time: what is not known by then is left to the probes (vLLM's busiest file: 1,500 states)
+SECONDS = 2.0  # of processor time, for all patches: what is not known by then is left to the probes
 
 
 def find_conflicts(subject: CommitSubject) -> dict[str, str]:
@@ -42,14 +42,27 @@ def find_conflicts(subject: CommitSubject) -> dict[str, str]:
     if subject.series == "others":
         series = leave_out(series, subject.issue.slug)
     found: dict[str, str] = {}
-    for patch, old, named in _told_by_files(series):
-        for node, reason in _try(subject, patch, old, named):
+    until = time.process_time() + SECONDS
+    for plain in _told_by_files(series):
+        if time.process_time() > until:
+            break
+        for node, reason in _try(subject, plain, until):
             found.setdefault(node, reason)
     return found
 
 
-def _told_by_files(series: Sequence[StackPatch]) -> Iterator[tuple[StackPatch, frozenset[str], tuple[str, ...]]]:
-    """Yield the patches that their files alone decide, with the files that must be there and all that are named."""
+@dataclass(frozen=True)
+class _Plain:
+    """A patch that its files alone decide: its diffs, the files that must be there, and all that are named."""
+
+    patch: StackPatch
+    diffs: tuple[Patch, ...]
+    old: frozenset[str]
+    named: tuple[str, ...]
+
+
+def _told_by_files(series: Sequence[StackPatch]) -> Iterator[_Plain]:
+    """Yield the patches that their files alone decide."""
     before: set[str] = set()  # files that earlier patches change
     for patch in series:
         diffs = _diffs_of(patch)
@@ -60,7 +73,7 @@ def _told_by_files(series: Sequence[StackPatch]) -> Iterator[tuple[StackPatch, f
         is_plain = not patch.when and not patch.requires and len(patch.changes) == 1 and patch.changes[0].when is None
         if is_plain and not any(_meet(path, earlier) for path in named for earlier in before):
             old = frozenset(file.old_path for file in files if file.old_path is not None)
-            yield patch, old, tuple(sorted(named))
+            yield _Plain(patch, diffs, old, tuple(sorted(named)))
         before |= named
 
 
@@ -82,34 +95,31 @@ def _diffs_of(patch: StackPatch) -> tuple[Patch, ...] | None:
     return tuple(found)
 
 
-def _try(
-    subject: CommitSubject, patch: StackPatch, old: frozenset[str], named: Sequence[str]
-) -> Iterator[tuple[str, str]]:
+def _try(subject: CommitSubject, plain: _Plain, until: float) -> Iterator[tuple[str, str]]:
     """Yield the commits at which a patch conflicts, and why; each state of its files is tried once for each past."""
     repository, graph = subject.source.repository, subject.graph
     lineage = open_lineage(subject.source, subject.bad)
     if lineage is None:
         return
-    dry_run = DryRun(subject.source, (patch,), subject.opened.settings, lineage)
-    until = time.process_time() + SECONDS
+    dry_run = DryRun(subject.source, (plain.patch,), subject.opened.settings, lineage)
     states: dict[object, Outcome] = {}
     known: dict[object, Outcome] = {}
     trial: _Trial | None = None  # only where a patch does not apply history is read
     for node in graph.nodes:
         tree = repository.read_commit(node).tree
-        if node in (graph.good, graph.bad) or any(repository.entry(tree, path) is None for path in old):
+        if node in (graph.good, graph.bad) or any(repository.entry(tree, path) is None for path in plain.old):
             continue
-        state = find_state(repository, tree, named)
+        state = find_state(repository, tree, plain.named)
         if state not in states and time.process_time() < until:
             states[state] = _outcome(dry_run, node)
         if states.get(state, Outcome.CLEAN).stands:
             continue
-        trial = trial or _Trial(subject, patch, read_pasts(lineage, graph.good, graph.nodes, named), until)
+        trial = trial or _Trial(subject, plain, read_pasts(lineage, graph.good, graph.nodes, plain.named), until)
         key = (state, trial.pasts.of[node])
         if key not in known:
             known[key] = trial.outcome(node, states[state])
         if not known[key].stands:
-            yield node, f"{patch.name}: {known[key]}"
+            yield node, f"{plain.patch.name}: {known[key]}"
 
 
 def _outcome(dry_run: DryRun, node: str) -> Outcome:
@@ -125,19 +135,19 @@ class _Trial:
     """A patch tried at commits as a probe does it, the past of each included, `until` a point of processor time."""
 
     subject: CommitSubject
-    patch: StackPatch
+    plain: _Plain
     pasts: Pasts
     until: float
 
     @cached_property
     def takers(self) -> frozenset[str]:
         """Return the commits that may have taken the patch."""
-        return find_takers(self.pasts.newest, _diffs_of(self.patch) or ())
+        return find_takers(self.pasts.newest, self.plain.diffs)
 
     @cached_property
     def is_named(self) -> bool:
         """Return whether the patch itself names all that it was made for, which no past is asked for then."""
-        diffs = _diffs_of(self.patch) or ()
+        diffs = self.plain.diffs
         images = find_images(self.subject.source.repository, diffs, None)
         return all(file.line in images for diff in diffs for file in diff.files if file.old_path and file.hunks)
 
@@ -152,7 +162,7 @@ class _Trial:
         ground = Ground(source, commit, commit.tree, self.pasts.lineage(node), thorough=True)
         try:
             with source.repository.draft(rough=True):
-                (step,) = walk_series(ground, (self.patch,), source.facts(commit, self.subject.opened.settings))
+                (step,) = walk_series(ground, (self.plain.patch,), source.facts(commit, self.subject.opened.settings))
         except KeyError:
             return Outcome.CLEAN
         return step.record.outcome

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.environment.native import Native
+from patchkit.environment.native import Native, NativeRequest
 from patchkit.environment.open import prepare_native
 from patchkit.errors import BuildFailed, PatchConflict
 from patchkit.pipeline import Question, environment_request, judge, native_request, patch_tree, skip_verdict, source_of
@@ -127,8 +127,7 @@ def _hole_keys(subject: CommitSubject, commit: Commit) -> tuple[str, ...]:
     """Return under which names a skip is remembered: the commit, and what its build is made from."""
     if subject.opened.loaded.recipe.environment.native is None:
         return (commit.id,)
-    patched = patch_tree(subject.opened, commit, subject.series, subject.issue.slug).patched
-    native = native_request(subject.opened, commit, patched) if patched else None
+    native = _native_of(subject, commit)
     return (commit.id,) if native is None else (commit.id, digest_of(native.inputs(native.tree)))
 
 
@@ -158,10 +157,14 @@ def carry_onto(subject: CommitSubject, commit: Commit, fix_up: FixUp) -> CommitS
     return replace(subject, opened=opened, series=series, fix_ups=(), holes={})
 
 
+def _native_of(subject: CommitSubject, commit: Commit) -> NativeRequest | None:
+    """Return what compiled files the patched tree of a commit needs; None where it needs none, or cannot be patched."""
+    patched = patch_tree(subject.opened, commit, subject.series, subject.issue.slug).patched
+    return native_request(subject.opened, commit, patched) if patched else None
+
+
 def _prepare(subject: CommitSubject, commit: Commit) -> Native | None:
-    opened = subject.opened
-    patched = patch_tree(opened, commit, subject.series, subject.issue.slug).patched
-    native = native_request(opened, commit, patched) if patched else None
+    opened, native = subject.opened, _native_of(subject, commit)
     if native is None:
         return None
     return prepare_native(opened.toolkit, replace(environment_request(opened, subject.repro), native=native))
